@@ -20,7 +20,7 @@ def main(steps: int = 60_000, seeds: int = 5, directory: str = "runs/data-sets")
         directory=directory,
         display="quiet",
     )
-    print(f"return {run.score}, normalised {run.normalised['']}")
+    print(f"return {run.score}, normalised {run.normalised_scores['']}")
 
 
 if __name__ == "__main__":

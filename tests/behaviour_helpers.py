@@ -11,7 +11,7 @@ from forage.core.ports import ActContext, Agent, HiddenState
 from forage.core.types import Clock, Spec
 
 
-class Always(Agent):
+class AlwaysAgent(Agent):
     """Chooses its given action, and reports it."""
 
     on_policy: ClassVar[bool] = False
@@ -32,11 +32,11 @@ class Always(Agent):
         raise NotImplementedError
 
 
-class OnPolicy(Always):
+class OnPolicy(AlwaysAgent):
     on_policy: ClassVar[bool] = True
 
 
-class Values(Always):
+class Values(AlwaysAgent):
     """Action values of `action` in any state, and one more for each step in memory."""
 
     def act(self, state, inputs):
@@ -46,7 +46,7 @@ class Values(Always):
         return self.action + hidden
 
 
-class Noisy(Always):
+class Noisy(AlwaysAgent):
     """Takes the noise as its action, and remembers the number of its calls and the sum of the last action."""
 
     shape: tuple[int, ...] = (2,)

@@ -78,7 +78,7 @@ def no_programs():
 
 
 @pytest.fixture
-def optimised(no_programs):
+def optimised_programs(no_programs):
     """This test's programs are optimised: it runs them for longer than that takes."""
     before = jax.config.read("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", False)

@@ -27,7 +27,7 @@ CLOCK = Clock(jnp.int32(0), jnp.float32(1e6))
 
 
 @jax.jit
-def learned(rewards, state, rollout, key):
+def run_learn(rewards, state, rollout, key):
     state, note, metrics = rewards.learn(state, rollout, CLOCK, key)
     return state, rollout._replace(note=note), metrics
 
@@ -37,7 +37,7 @@ relabelled = jax.jit(lambda rewards, *arguments: rewards.relabel(*arguments))
 
 def learn(*arguments):
     """The state, the rollout with its note, and metrics; in NumPy, as every operation on JAX's would be compiled."""
-    return jax.device_get(learned(*arguments))
+    return jax.device_get(run_learn(*arguments))
 
 
 def relabel(*arguments):

@@ -145,7 +145,7 @@ def forage(*words: object, cwd: Path | None = None) -> subprocess.CompletedProce
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
-def here(capsys: Any, *words: object) -> tuple[int, str, str]:
+def run_command(capsys: Any, *words: object) -> tuple[int, str, str]:
     """Run `forage WORDS` in this process, which shares compiled programs. Return the exit code and both outputs.
 
     `capsys` is pytest's.
@@ -165,7 +165,7 @@ def words(options: dict[str, Any]) -> list[str]:
     return [w for n, v in pairs for w in (f"--{n}", ",".join(map(str, v)) if isinstance(v, tuple) else str(v))]
 
 
-def resumed(setup, folder, turns):
+def resume_run(setup, folder, turns):
     """Run on from a checkpoint in a new runner; return it, the runner that did not stop, and the report of that one."""
     runner = setup.runner()
     runner.begin()

@@ -26,7 +26,14 @@ def install(site: Path, distribution: str, files: Mapping[str, str], module: str
 def forget() -> None:
     """Let packages be looked up again, and modules be imported again."""
     importlib.invalidate_caches()
-    for known in (packages.installed, packages.names, rows.folders, rows.find_rows, declared.source, declared.parsed):
+    for known in (
+        packages.load_packages,
+        packages.names,
+        rows.folders,
+        rows.find_rows,
+        declared.source,
+        declared.parse_module,
+    ):
         known.cache_clear()
 
 

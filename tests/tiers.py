@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 
-def gated(cases: Iterable[Any], gate: Iterable[Any]) -> list[Any]:
+def gate_cases(cases: Iterable[Any], gate: Iterable[Any]) -> list[Any]:
     """All cases of a parametrised test; those that are not in `gate` run in `make thorough` alone."""
     cases, gate = list(cases), list(gate)
     assert gate and all(case in cases for case in gate), "a misspelt case would leave the gate without a word"
@@ -29,7 +29,7 @@ def first(number: int, cases: Iterable[Any]) -> list[Any]:
     """All cases of a parametrised test; those behind the first few run in `make thorough` alone."""
     cases = list(cases)
     assert 0 < number < len(cases), "all or none of the cases would be left out"
-    return gated(cases, cases[:number])
+    return gate_cases(cases, cases[:number])
 
 
 def repeat(test: Callable[..., Any], cases: Iterable[Any]) -> Any:

@@ -24,7 +24,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from forage.config.registry import rebuilt
+from forage.config.registry import rebuild_value
 from forage.config.resolve import resolve
 from forage.core.plain import dumps
 from forage.core.types import ForageError
@@ -88,7 +88,7 @@ class Compiling:
 def measure(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the figures of the row that `Row.settings` describes."""
     began, load = time.perf_counter(), os.getloadavg()[0]
-    options = {name: rebuilt(value, name) for name, value in settings["options"].items()}
+    options = {name: rebuild_value(value, name) for name, value in settings["options"].items()}
     setup = resolve(
         settings["agent"],
         settings["environment"],

@@ -21,7 +21,15 @@ from forage.evaluation import look
 from forage.evaluation.comparison import welch_p
 from forage.evaluation.statistics import Score, score
 from forage.studies.claims import names, running
-from forage.studies.claims.claim import Effect, Rule, SecondMeasure, effects, environments, evaluated, join_verdicts
+from forage.studies.claims.claim import (
+    Effect,
+    Rule,
+    SecondMeasure,
+    effects,
+    environments,
+    evaluation_return,
+    join_verdicts,
+)
 from forage.studies.claims.dependencies import at_commit, modules, working_tree
 from forage.studies.claims.picture import draw_claim
 from forage.studies.claims.published import (
@@ -123,7 +131,10 @@ def judged_again(result: dict[str, Any]) -> dict[str, Any]:
     again = {**words, "arms": scored(result["arms"]), "effects": as_data(found), "verdict": join_verdicts(found)}
     if "also" in result:
         known = {also.measured: also for also in claim.also}
-        shown = [(one, known.get(one["measured"], SecondMeasure(evaluated, one["measured"]))) for one in result["also"]]
+        shown = [
+            (one, known.get(one["measured"], SecondMeasure(evaluation_return, one["measured"])))
+            for one in result["also"]
+        ]
         again["also"] = [one | {"effects": as_data(also.effects(claim, arrays(one["values"])))} for one, also in shown]
     return result | again
 

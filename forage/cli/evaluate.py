@@ -100,7 +100,7 @@ def run(positional: list[str], words: options.Words) -> None:
     run = Run(directory)
     evaluation = run.evaluation or {}
     if checkpoint is not None:
-        evaluation = run.kept[str(checkpoint)]
+        evaluation = run.kept_evaluations[str(checkpoint)]
     elif opponent is not None and opponent != run.config.get("opponent"):
         evaluation = run.opponents[opponent]
     scores = by_setting(evaluation["members"], evaluation["return"], within=range_in(evaluation))

@@ -44,7 +44,7 @@ def list_names() -> None:
     from forage.environments.catalogue import NATIVE, SUITES
 
     groups = {port: list(table) for port, table in registry.PORTS.items()} | {"wrappers": list(registry.WRAPPERS)}
-    added = {package.title: part_counts(package) for package in packages.installed()}
+    added = {package.title: part_counts(package) for package in packages.load_packages()}
     groups["environments"] = [name for name in NATIVE if ":" not in name]
     for name in NATIVE:
         prefix, colon, _ = name.partition(":")

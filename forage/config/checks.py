@@ -13,7 +13,7 @@ from forage.config import registry
 from forage.config.defaults import default_behaviour
 from forage.config.opponents import check_opponent
 from forage.config.options import PORTS, whole
-from forage.config.ranges import check_ranges, shown
+from forage.config.ranges import check_ranges, value_text
 from forage.core import prng, spaces
 from forage.core.errors import nearest
 from forage.core.ports import Agent, Behaviour, Starts
@@ -47,10 +47,10 @@ def seed_numbers(asked: int | str | Iterable[int], first: int = 0) -> list[int]:
     if not seeds or len(set(seeds)) != len(seeds) or not all(0 <= seed <= MOST for seed in seeds):
         raise ForageError(
             f"Seeds are one or more different whole numbers from 0 to {MOST:,}, or how many there are; not "
-            f"{shown(asked)}."
+            f"{value_text(asked)}."
         )
     if len(seeds) > MOST_SEEDS:
-        raise ForageError(f"A run has at most {MOST_SEEDS:,} seeds, not {shown(asked)}.")
+        raise ForageError(f"A run has at most {MOST_SEEDS:,} seeds, not {value_text(asked)}.")
     return seeds
 
 

@@ -7,7 +7,7 @@ import functools
 from pathlib import Path
 
 from forage.config import packages
-from forage.config.registry import explained_in, meaning_of
+from forage.config.registry import meaning_of, parse_comments
 from forage.core.errors import ForageError
 from forage.core.settings import Setting
 
@@ -24,7 +24,7 @@ def summary(target: str) -> str:
     module, _, name = target.partition(":")
     found = definition(module, name)
     sentence = first_sentence(ast.get_docstring(found) or "" if found else "")
-    return sentence if sentence.endswith(".") else first_sentence(ast.get_docstring(parsed(module)) or sentence)
+    return sentence if sentence.endswith(".") else first_sentence(ast.get_docstring(parse_module(module)) or sentence)
 
 
 def row_of_settings(target: str) -> Setting | None:
@@ -61,7 +61,7 @@ def meanings(target: str) -> dict[str, str]:
         if isinstance(base, ast.Name) and (origin := origin_of(module, base.id)):
             result |= meanings(origin)
     if found:
-        notes = explained_in(ast.get_source_segment(source(module), found) or "")
+        notes = parse_comments(ast.get_source_segment(source(module), found) or "")
         for node in found.body:
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and not is_of_class(node):
                 option = node.target.id
@@ -86,7 +86,7 @@ def source(module: str) -> str:
 
 
 @functools.cache
-def parsed(module: str) -> ast.Module:
+def parse_module(module: str) -> ast.Module:
     """Return a module's tree; an empty one for a module that Python cannot parse, as its import will say."""
     try:
         return ast.parse(source(module))
@@ -96,7 +96,7 @@ def parsed(module: str) -> ast.Module:
 
 def definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef | None:
     """Return the definition of a class or a function in a module, or in the module that it is imported from."""
-    for node in parsed(module).body:
+    for node in parse_module(module).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
             return node
     origin = origin_of(module, name)
@@ -107,7 +107,7 @@ def origin_of(module: str, name: str) -> str | None:
     """Return `module:Name` of the definition that a module calls `name`, if it is Forage's."""
     if row_of_settings(f"{module}:{name}"):
         return f"{module}:{name}"
-    for node in parsed(module).body:
+    for node in parse_module(module).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
             return f"{module}:{name}"
         if isinstance(node, ast.ImportFrom):

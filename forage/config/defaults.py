@@ -108,7 +108,7 @@ def rule(agent: str, spec: Spec, native: bool) -> Rule | None:
     return next((r for r in RULES if r.agent == agent and r.fits(spec, native)), None)
 
 
-class Chosen(NamedTuple):
+class Defaults(NamedTuple):
     """Default settings below those that a user names, and their source."""
 
     settings: dict[str, Any]
@@ -116,23 +116,23 @@ class Chosen(NamedTuple):
     why: str  # for the start of a run; empty where the agent's own defaults stand
 
 
-NO_DEFAULTS = Chosen({}, {}, "")
+NO_DEFAULTS = Defaults({}, {}, "")
 
 
-def chosen(agent: str, environment: str, spec: Spec, native: bool, given: dict[str, Any]) -> Chosen:
+def choose_defaults(agent: str, environment: str, spec: Spec, native: bool, given: dict[str, Any]) -> Defaults:
     """Return the settings of the environment's preset if it has one, else those of the rule that fits its spec."""
     known = preset(agent, environment)
     if known is not None:
         why = f"preset for {known.pattern(environment)} ({known.source})"
-        return Chosen(known.settings, built(known.parts, given), why)
+        return Defaults(known.settings, build_parts(known.parts, given), why)
     found = rule(agent, spec, native)
     if found is None:
         return whole_episodes(agent, spec, given)
     why = f"settings for {found.what} ({found.source})"
-    return Chosen(fitted(found.settings, given), built(found.parts, given), why)
+    return Defaults(fit_settings(found.settings, given), build_parts(found.parts, given), why)
 
 
-def left_out(agent: Agent, environment: str, spec: Spec, native: bool, given: Collection[str]) -> str:
+def missing_settings(agent: Agent, environment: str, spec: Spec, native: bool, given: Collection[str]) -> str:
     """Describe the settings of an agent's name that an object lacks here; empty if it lacks none.
 
     An object does not show which options were set explicitly, so it keeps its class's defaults. `given`: ports with a
@@ -141,7 +141,7 @@ def left_out(agent: Agent, environment: str, spec: Spec, native: bool, given: Co
     name = part_name(agent)
     if target_of("agent", name) is None:
         return ""
-    under = chosen(name, environment, spec, native, {})
+    under = choose_defaults(name, environment, spec, native, {})
     usual = {field.name: field.default for field in fields(type(agent))}
     lost = [
         f"{field.replace('_', ' ')} {value}"
@@ -157,16 +157,16 @@ def left_out(agent: Agent, environment: str, spec: Spec, native: bool, given: Co
     )
 
 
-def whole_episodes(agent: str, spec: Spec, given: dict[str, Any]) -> Chosen:
+def whole_episodes(agent: str, spec: Spec, given: dict[str, Any]) -> Defaults:
     """Rollouts as long as the longest episode, for agents that learn from whole ones."""
     if not part_class("agent", agent).whole_episodes or spec.horizon is None or "rollout_length" in given:
         return NO_DEFAULTS
-    return Chosen(
+    return Defaults(
         {"rollout_length": spec.horizon}, {}, f"rollouts as long as an episode can be, {spec.horizon:,} steps"
     )
 
 
-def built(parts: dict[str, dict[str, Any]], given: dict[str, Any]) -> dict[str, Any]:
+def build_parts(parts: dict[str, dict[str, Any]], given: dict[str, Any]) -> dict[str, Any]:
     """Return the parts in configurations, by port; those with a discount take the agent's if it is given."""
     ahead = {"discount": given["discount"]} if "discount" in given else {}
     return {port: from_config(c | (ahead if "discount" in c else {})) for port, c in parts.items()}
@@ -175,7 +175,7 @@ def built(parts: dict[str, dict[str, Any]], given: dict[str, Any]) -> dict[str, 
 SHORTEST, MOST = 32, 256  # steps of a rollout of each environment, and minibatches, where many environments are named
 
 
-def fitted(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+def fit_settings(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """Return a rule's settings of PPO adapted to a user's rollout options.
 
     A rollout keeps its number of transitions under another number of environments, and a minibatch its rows, as far as
@@ -341,15 +341,15 @@ def usual_parts(agent: Agent) -> dict[str, Any]:
     }
 
 
-def upon(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+def merge_over(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """Return the given parts over the preset's; but bonuses are added to the preset's treatment of the reward."""
 
-    def beside(part: Rewards) -> Rewards:
+    def add_treatment(part: Rewards) -> Rewards:
         if isinstance(part, Bonus):
-            return dataclasses.replace(part, inner=beside(part.inner))
+            return dataclasses.replace(part, inner=add_treatment(part.inner))
         return known["rewards"] if isinstance(part, EnvironmentReward) else part
 
     parts = known | given
     if "rewards" in known and isinstance(parts["rewards"], Bonus):
-        parts["rewards"] = beside(parts["rewards"])
+        parts["rewards"] = add_treatment(parts["rewards"])
     return parts

@@ -120,7 +120,7 @@ def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple
     if isinstance(given, gymnasium.vector.VectorEnv):
         raise ForageError(many_environments(given))
     if isinstance(given, gymnasium.Env):
-        name = called(given)
+        name = object_id(given)
         if alien := sorted(options.keys() - set(OURS)):
             raise ForageError(
                 f"This {name} is an object, with its own {alien[0]}; beside an object {', '.join(OURS)} are options."
@@ -143,7 +143,7 @@ def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple
     if callable(given):
         name = name or name_of_maker(given)
         if takes_a_number(given):
-            return name, checked(given, name, options), {"object": repr(given)}
+            return name, with_check(given, name, options), {"object": repr(given)}
         return name, HostFactory(name, options, given).build, {"object": repr(given)}
     raise ForageError(
         f"An environment is an id such as CartPole-v1, a forage Environment, a gymnasium.Env, its class, or a function "
@@ -174,7 +174,7 @@ class Copies:
         return repr(self.given)
 
 
-def called(given: gymnasium.Env[Any, Any]) -> str:
+def object_id(given: gymnasium.Env[Any, Any]) -> str:
     """Return the id that makes such an object, or its class's name. Atari's ids make preprocessed games here."""
     id = id_of(given)
     return type(given.unwrapped).__name__ if id is None or is_atari(id.partition(":")[2]) else id
@@ -210,7 +210,7 @@ def name_of_maker(function: Any) -> str:
     return "environment" if name == "<lambda>" else name
 
 
-def checked(build: Callable[..., Any], name: str, options: dict[str, Any]) -> Callable[[int], HostEnvironment]:
+def with_check(build: Callable[..., Any], name: str, options: dict[str, Any]) -> Callable[[int], HostEnvironment]:
     """Return the same function with a check of its result."""
     return functools.partial(build_counted, build, name, options)
 

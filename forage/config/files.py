@@ -25,10 +25,10 @@ ABOUT = ("spec", "devices_per_seed", "history", "parent")  # what a run writes o
 def read_arguments(file: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the arguments of `forage.train` in a file. Raise `ForageError` if it has other content."""
     path = Path(file)
-    return arguments_of(str(path), read(path))
+    return arguments_of(str(path), read_file(path))
 
 
-def read(path: Path) -> dict[str, Any]:
+def read_file(path: Path) -> dict[str, Any]:
     """Return the content of a file, by its suffix: JSON, TOML or YAML."""
     kind = path.suffix.lower()
     if path.is_dir():
@@ -133,7 +133,7 @@ def choice_of(where: str, port: str, stored: Any) -> PartChoice:
         key = key.replace("-", "_")
         if key not in ("part", registry.ORIGIN):
             registry.check_options(name, [key], known)
-            value, usual = registry.rebuilt(value, f"{name}'s {key}"), known[key].default
+            value, usual = registry.rebuild_value(value, f"{name}'s {key}"), known[key].default
             options[key] = float(value) if isinstance(usual, float) and type(value) is int else value
     types = {name: field.type for name, field in known.items()}
     check_kinds({key: value for key, value in options.items() if ":" not in str(value)}, types, f"{name} in {where}")

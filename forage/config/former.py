@@ -94,6 +94,8 @@ def with_former(value: Any, option: str = "") -> Any:
         return [with_former(one) for one in value]
     if isinstance(value, str) and option in FORMER_VALUES:
         return FORMER_VALUES[option].get(value, value)
+    if isinstance(value, str) and option in ("call", "function", "measure"):
+        return with_former_words(value)
     return FORMER_PARTS.get(value, value) if option in ("part", "behaviour") else value
 
 
@@ -111,7 +113,12 @@ WATCHED: dict[str, str] = {
     "Target.padded": "Target.pad_episodes",
     "Target.taken": "Target.taken_probability",
     "Weighted": "WeightedRewards",
+    "evaluated": "evaluation_return",
     "flat": "flatten_observation",
+    "learned": "train_agent",
+    "loosely": "weak_swing_up",
+    "played": "play_rule",
+    "written": "write_texts",
     "inside": "clip_interval",
     "judged": "interval_verdict",
     "marginalised": "marginalised_importance",
@@ -128,6 +135,12 @@ TARGETS: dict[str, str] = {
 """`module:Class` of parts without a name, by their former names, with the new ones."""
 
 CALLED: dict[str, str] = {
+    "evaluated": "evaluation_return",
+    "learned": "train_agent",
+    "loosely": "weak_swing_up",
+    "make_setup": "resolve",
+    "played": "play_rule",
+    "written": "write_texts",
     "Ended": "CutAsTerminated",
     "judged": "interval_verdict",
     "make_setup": "resolve",

@@ -28,7 +28,7 @@ class Random(Opponent):
         return spaces.sample(spec.action_space, key, spaces.split_mask(observation)[1]), hidden
 
 
-class Trained(Opponent):
+class TrainedOpponent(Opponent):
     """A trained agent with its evaluation actions."""
 
     agent: Agent
@@ -96,4 +96,4 @@ def opponent_of(name: str | None, environment: Any, spec: Spec) -> Opponent | No
             f"{spec.name} is an opponent there."
         )
     policy.agent.check_unpaid("an opponent")
-    return Trained(policy.agent, jax.tree.map(jnp.asarray, policy.state), policy.sampled)
+    return TrainedOpponent(policy.agent, jax.tree.map(jnp.asarray, policy.state), policy.sampled)

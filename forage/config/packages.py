@@ -74,7 +74,7 @@ def shared_names(one: str, other: str) -> int:
 
 
 @functools.cache
-def installed() -> tuple[Package, ...]:
+def load_packages() -> tuple[Package, ...]:
     """Load the tables of every installed package that adds parts: Forage's own first, others by name.
 
     Warns of a package that cannot be imported or whose tables are wrong, and leaves it out.
@@ -167,7 +167,7 @@ def names() -> Names:
 
     taken = {name for table in core.values() for name in table}
     claims: dict[str, list[tuple[str, str]]] = {}
-    for package in installed():
+    for package in load_packages():
         rows = [(port, *row) for port, table in package.parts.items() for row in table.items()]
         for port, name, target in rows:
             if name in taken:
@@ -192,13 +192,13 @@ def package_of(module: str) -> Package | None:
     """Return the package that a module is of; None for Forage's core and for others that add no parts."""
     if module.partition(".")[0] == "forage":
         return None
-    found = max(installed(), key=lambda package: package.closeness(module), default=None)
+    found = max(load_packages(), key=lambda package: package.closeness(module), default=None)
     return found if found and found.closeness(module) else None
 
 
 def target_in(title: str, name: str) -> str:
     """Return `module:Class` of a part that a stored run has from a package. Raise `ForageError` if it is not here."""
-    package = next((one for one in installed() if one.title == title), None)
+    package = next((one for one in load_packages() if one.title == title), None)
     if package is None:
         raise ForageError(f"The part {name!r} is of the package {title}, which is not installed here.")
     target = package.find_target(name)

@@ -60,12 +60,12 @@ GAMES = "gymnasium:ALE/* gymnasium:*NoFrameskip-v? ale:*"
 TOY_TEXT = "gymnasium:FrozenLake* gymnasium:Taxi-v? gymnasium:CliffWalking* gymnasium:Blackjack-v?"
 
 
-def normalised(discount: float) -> dict[str, dict[str, Any]]:
+def normalise_return(discount: float) -> dict[str, dict[str, Any]]:
     """Rewards over the deviation of the return, as the `normalize` of the zoo and SB3's VecNormalize make them."""
     return {"rewards": {"part": "normalise-return", "discount": discount}}
 
 
-NORMALISED = normalised(0.99)
+NORMALISED = normalise_return(0.99)
 
 
 def replay(capacity: int) -> dict[str, dict[str, Any]]:
@@ -73,12 +73,12 @@ def replay(capacity: int) -> dict[str, dict[str, Any]]:
     return {"memory": {"part": "uniform", "capacity": capacity}}
 
 
-def adjusted(capacity: int) -> dict[str, dict[str, Any]]:
+def loss_adjusted_replay(capacity: int) -> dict[str, dict[str, Any]]:
     """Return loss-adjusted prioritised replay of `capacity` transitions."""
     return {"memory": {"part": "lap", "capacity": capacity}}
 
 
-def held(interval: int) -> dict[str, dict[str, Any]]:
+def gsde_noise(interval: int) -> dict[str, dict[str, Any]]:
     """Return gSDE's noise, redrawn every `interval` steps."""
     return {"behaviour": {"part": "held-noise", "interval": interval}}
 
@@ -128,7 +128,7 @@ PPO: tuple[Preset, ...] = (
         | rollouts(4, 1024, 64)
         | {"learning_rate": 1e-3, "discount": 0.9, "state_dependent_noise": True, "initial_log_std": -math.log(2)},
         ZOO,
-        held(4),
+        gsde_noise(4),
     ),
     Preset(
         "ppo",
@@ -148,7 +148,7 @@ PPO: tuple[Preset, ...] = (
         | {"entropy_coefficient": 0.00429, "value_coefficient": 0.38}
         | {"state_dependent_noise": True, "initial_log_std": -3.29},
         ZOO + ", with orthogonal first weights",
-        normalised(0.9999) | held(8),
+        normalise_return(0.9999) | gsde_noise(8),
     ),
     Preset(
         "ppo",
@@ -173,7 +173,7 @@ PPO: tuple[Preset, ...] = (
         5_000_000,
         SB3_NORMALISED | rollouts(32, 64, 64) | {"discount": 0.999, "clip": 0.18},
         ZOO + ", with rollouts of 2,048 steps in all instead of 65,536",
-        normalised(0.999),
+        normalise_return(0.999),
     ),
     Preset(
         "ppo",
@@ -183,7 +183,7 @@ PPO: tuple[Preset, ...] = (
         | rollouts(8, 512, 128)
         | {"learning_rate": 1e-4, "final_learning_rate": 0.0, "state_dependent_noise": True, "initial_log_std": -2.0},
         ZOO + ", which sees two grey frames of 64 x 64 and skips one in two; not tried here",
-        NORMALISED | held(4),
+        NORMALISED | gsde_noise(4),
     ),
     Preset("ppo", TOY_TEXT, 200_000, SMALL_PPO, "as for CartPole; 0.75 here in FrozenLake"),
     Preset(
@@ -196,7 +196,7 @@ PPO: tuple[Preset, ...] = (
         | {"learning_rate": 2.0633e-5, "epochs": 20, "discount": 0.98, "gae_lambda": 0.92, "max_gradient_norm": 0.8}
         | {"clip": 0.1, "entropy_coefficient": 0.000401762, "value_coefficient": 2 * 0.58096},
         ZOO + ", with orthogonal first weights",
-        normalised(0.98),
+        normalise_return(0.98),
     ),
     Preset(
         "ppo",
@@ -216,7 +216,7 @@ PPO: tuple[Preset, ...] = (
         | {"learning_rate": 9.80828e-5, "epochs": 5, "discount": 0.999, "gae_lambda": 0.99, "max_gradient_norm": 0.7}
         | {"entropy_coefficient": 0.00229519, "value_coefficient": 2 * 0.835671},
         ZOO + ", with orthogonal first weights",
-        normalised(0.999),
+        normalise_return(0.999),
     ),
     Preset(
         "ppo",
@@ -235,7 +235,7 @@ PPO: tuple[Preset, ...] = (
         1_000_000,
         SB3_NORMALISED | rollouts(4, 1024, 256) | {"learning_rate": 6e-4, "discount": 0.9999, "gae_lambda": 0.98},
         ZOO,
-        normalised(0.9999),
+        normalise_return(0.9999),
     ),
     Preset(
         "ppo",
@@ -246,7 +246,7 @@ PPO: tuple[Preset, ...] = (
         | {"learning_rate": 3.56987e-5, "epochs": 5, "discount": 0.95, "gae_lambda": 0.9, "clip": 0.3}
         | {"entropy_coefficient": 0.00238306, "value_coefficient": 2 * 0.431892, "max_gradient_norm": 2.0},
         ZOO + ", with orthogonal first weights",
-        normalised(0.95),
+        normalise_return(0.95),
     ),
     Preset(
         "ppo",
@@ -284,7 +284,7 @@ PPO: tuple[Preset, ...] = (
         | {"learning_rate": 0.000104019, "epochs": 5, "discount": 0.9, "gae_lambda": 1.0, "clip": 0.3}
         | {"entropy_coefficient": 7.52585e-8, "value_coefficient": 2 * 0.950368, "max_gradient_norm": 0.9},
         ZOO,
-        normalised(0.9),
+        normalise_return(0.9),
     ),
     Preset("ppo", GAMES, 10_000_000, PONG, ATARI + "; a lost life is an end, as in Mnih et al. (2015)", LIVES),
     Preset("ppo", "envpool:Pong*", 10_000_000, PONG, ATARI, CLIPPED),
@@ -379,7 +379,7 @@ SAC: tuple[Preset, ...] = (
         | {"discount": 0.9999, "polyak": 0.01, "initial_temperature": 0.1, "learn_temperature": False}
         | {"learning_starts": 0, "state_dependent_noise": True, "initial_log_std": -3.67},
         ZOO,
-        replay(50_000) | held(32),
+        replay(50_000) | gsde_noise(32),
     ),
     Preset(
         "sac",
@@ -407,7 +407,7 @@ SAC: tuple[Preset, ...] = (
         | {"rollout_length": 64, "updates_per_rollout": 64, "learning_rate": 7.3e-4, "discount": 0.98}
         | {"polyak": 0.02, "learning_starts": 10_000, "state_dependent_noise": True, "initial_log_std": -3.0},
         ZOO + ", which acts uniformly at first",
-        replay(300_000) | held(64),
+        replay(300_000) | gsde_noise(64),
     ),
     Preset("sac", WALKERS, 1_000_000, {"learning_starts": 10_000}, f"{HAARNOJA}, and {ZOO}", replay(1_000_000)),
     Preset("sac", SMALL_ROBOTS, 100_000, {}, HAARNOJA, replay(1_000_000)),
@@ -536,9 +536,9 @@ MRQ: tuple[Preset, ...] = (
         1_000_000,
         {},
         ONE_SETTING,
-        adjusted(1_000_000),
+        loss_adjusted_replay(1_000_000),
     ),
-    Preset("mr-q", "gymnasium:Humanoid-v?", 1_000_000, {}, f"{ONE_SETTING}{FEWER}", adjusted(300_000)),
+    Preset("mr-q", "gymnasium:Humanoid-v?", 1_000_000, {}, f"{ONE_SETTING}{FEWER}", loss_adjusted_replay(300_000)),
 )
 
 OTHERS: tuple[Preset, ...] = (

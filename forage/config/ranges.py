@@ -180,7 +180,7 @@ def check_kinds(given: Mapping[str, Any], wanted: Mapping[str, Any], owner: str 
         kind = wanted.get(name, Any)
         if not fits(value, kind):
             of = f" of {owner}" if owner else ""
-            raise ForageError(f"{name}{of} is {words(kind)}, not {shown(value)}.")
+            raise ForageError(f"{name}{of} is {words(kind)}, not {value_text(value)}.")
         if names_paths(kind):
             for path in [value] if isinstance(value, str | os.PathLike) else value if isinstance(value, list) else []:
                 check_path(path)
@@ -255,7 +255,7 @@ def words(wanted: Any) -> str:
     return WORDS.get(origin or wanted, (getattr(wanted, "__name__", str(wanted)), ""))[0]
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Return a value's text in a sentence, or its type if the text is long."""
     text = repr(value)
     return text if len(text) <= 60 and not text.startswith("<") else f"a {type(value).__name__}"

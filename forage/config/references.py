@@ -67,7 +67,7 @@ def load_references(parts: Sequence[Any], spec: Spec, learns: bool = True) -> Se
 SOLVER = "solver"
 
 
-def taught(starts: Starts, environment: Environment) -> Starts:
+def load_teacher(starts: Starts, environment: Environment) -> Starts:
     """Return the starts with their teacher in place of its name. Raise `ForageError` if there is none of
     that name.
     """
@@ -75,7 +75,7 @@ def taught(starts: Starts, environment: Environment) -> Starts:
         return starts
     if starts.teacher != SOLVER:
         return dataclasses.replace(starts, teacher=load_policy(starts.teacher))
-    return dataclasses.replace(starts, teacher=solved(environment, starts))
+    return dataclasses.replace(starts, teacher=solution_states(environment, starts))
 
 
 def with_expert_hash(behaviour: Behaviour) -> Behaviour:
@@ -152,7 +152,7 @@ def with_expert(behaviour: Behaviour, spec: Spec, learns: bool = True) -> Behavi
     return dataclasses.replace(behaviour, expert=(policy.agent, jax.tree.map(jnp.asarray, policy.state)))
 
 
-def solved(environment: Environment, starts: Snapshot) -> Snapshots:
+def solution_states(environment: Environment, starts: Snapshot) -> Snapshots:
     """States on the ways that the grid's own search finds through as many levels as the teacher plays episodes."""
     if not isinstance(environment, GridWorld):
         name = type(environment.environment if isinstance(environment, Wrapper) else environment).__name__

@@ -227,7 +227,7 @@ def fields(cls: type) -> list[Field]:
     comments: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if dataclasses.is_dataclass(base):
-            comments |= explained(base)
+            comments |= field_comments(base)
     hints = typing.get_type_hints(cls)
     result = []
     for field in dataclasses.fields(cls):
@@ -297,7 +297,7 @@ def setting_of(cls: type) -> Setting | None:
 
 
 @functools.cache
-def explained(cls: type) -> dict[str, str]:
+def field_comments(cls: type) -> dict[str, str]:
     """Return the comment on each field of a class, with its continuation lines; empty without a source.
 
     Reading a source takes milliseconds, and the fields that agents share are looked up for each of them.
@@ -306,12 +306,12 @@ def explained(cls: type) -> dict[str, str]:
     if row := setting_of(cls):
         return dict(row.meanings)
     try:
-        return explained_in(inspect.getsource(cls))
+        return parse_comments(inspect.getsource(cls))
     except (OSError, TypeError):
         return {}
 
 
-def explained_in(source: str) -> dict[str, str]:
+def parse_comments(source: str) -> dict[str, str]:
     """Return the comment behind each field of the class that begins a text."""
     try:
         source = textwrap.dedent(source)
@@ -423,7 +423,7 @@ class PartChoice(NamedTuple):
         check_options(self.name, self.options, known)
         for key, value in self.options.items():
             former.check_value(key, value, self.name)
-        found = values.understood(self.cls, python_numbers(self.options)) if self.options else {}
+        found = values.resolve_words(self.cls, python_numbers(self.options)) if self.options else {}
         check_kinds(found, {key: field.type for key, field in known.items()}, self.name)
         missing = [key for key, field in known.items() if field.required and key not in found]
         if missing:
@@ -435,7 +435,7 @@ class PartChoice(NamedTuple):
 
     def build_part(self) -> Any:
         """Make the part."""
-        return made(self.cls, self.checked_options())
+        return make_part(self.cls, self.checked_options())
 
 
 def choose_part(port: str, name: str, options: Mapping[str, Any] | None = None) -> PartChoice:
@@ -455,7 +455,7 @@ def build(port: str, name: str, options: dict[str, Any]) -> Any:
     return choose_part(port, name, options).build_part()
 
 
-def made(cls: Any, options: dict[str, Any]) -> Any:
+def make_part(cls: Any, options: dict[str, Any]) -> Any:
     """Make a part. Raise `ForageError` if a stored run has it send to an address that is not known here."""
     if missing := sorted(getattr(cls, "__abstractmethods__", ())):
         raise ForageError(f"{cls.__name__} lacks {' and '.join(missing)}, which forage.core.ports says of its port.")
@@ -482,15 +482,15 @@ def from_config(config: dict[str, Any]) -> Any:
             continue
         if key not in known:
             raise ForageError(f"{name} has no option {key!r}{nearest(key, known)}")
-        options[key] = rebuilt(value, f"{name}'s {key}")
+        options[key] = rebuild_value(value, f"{name}'s {key}")
     if is_a(cls, "Part"):
         options = cls.translate_options(options)
-    return made(cls, values.understood(cls, options))
+    return make_part(cls, values.resolve_words(cls, options))
 
 
-def rebuilt(value: Any, what: str) -> Any:
+def rebuild_value(value: Any, what: str) -> Any:
     if isinstance(value, list):
-        return tuple(rebuilt(item, what) for item in value)
+        return tuple(rebuild_value(item, what) for item in value)
     if isinstance(value, dict) and "object" in value:
         raise PythonObject(f"{what} was a Python object, {value['object']}.")
     if isinstance(value, dict) and "schedule" in value:

@@ -16,13 +16,13 @@ from forage.config import former, registry
 from forage.config.checks import check_config, seed_numbers
 from forage.config.defaults import (
     NO_DEFAULTS,
-    chosen,
+    choose_defaults,
     default_behaviour,
     default_memory,
     default_steps,
-    left_out,
+    merge_over,
+    missing_settings,
     suggest,
-    upon,
     usual_parts,
 )
 from forage.config.environment import World, find_world
@@ -31,8 +31,8 @@ from forage.config.options import ARGUMENTS, PORTS, whole
 from forage.config.references import take_references
 from forage.config.registry import PartChoice
 from forage.config.run_config import ALWAYS_STORED, SELDOM_STORED, RunConfig
-from forage.config.saved import as_trained
-from forage.config.trusting import of_environment, stored
+from forage.config.saved import training_space
+from forage.config.trusting import guard_imports, of_environment
 from forage.config.values import understood_part
 from forage.core import ports
 from forage.core.elsewhere import ABSENT_IN_TRAINING
@@ -159,10 +159,10 @@ def choose_agent(
         agent = agent._replace(options={**agent.options, **options})
         given, defaults = agent.checked_options(), NO_DEFAULTS
         if not agent.is_complete:
-            defaults = chosen(agent.name, world.name, world.spec, world.native, given)
-        made = registry.made(agent.cls, {**defaults.settings, **given})
+            defaults = choose_defaults(agent.name, world.name, world.spec, world.native, given)
+        made = registry.make_part(agent.cls, {**defaults.settings, **given})
         made = with_one_schedule(made, agent.options)
-        parts = upon(defaults.parts, parts) if defaults.parts else parts
+        parts = merge_over(defaults.parts, parts) if defaults.parts else parts
         return AgentChoice(made, agent.options, parts, why, defaults.why)
     if options:
         raise ForageError("agent_options go with an agent's name; an agent that is an object already has its own.")
@@ -171,7 +171,7 @@ def choose_agent(
             f"An agent is a forage.core.ports.Agent or its name, such as 'ppo'; not a {type(agent).__name__}."
         )
     made = with_one_schedule(understood_part(agent), {})
-    lacks = "" if is_stored else left_out(made, world.name, world.spec, world.native, parts)
+    lacks = "" if is_stored else missing_settings(made, world.name, world.spec, world.native, parts)
     return AgentChoice(made, {}, parts, left_out=lacks)
 
 
@@ -283,7 +283,7 @@ def from_config(
     """
     if where is not None:
         named = list(of_environment(environment)) if isinstance(environment, str) else []
-        with stored(where, config, *named):
+        with guard_imports(where, config, *named):
             return from_config(config, environment, data, None, **given)
     world = config["environment"]
     if environment is None and "id" not in world:
@@ -321,7 +321,7 @@ def from_config(
         is_stored=True,
         **parts,
     )
-    seen = as_trained(config, resolved.spec.observation_space)
+    seen = training_space(config, resolved.spec.observation_space)
     spec = resolved.spec
     spec = spec if seen is spec.observation_space else dataclasses.replace(spec, observation_space=seen)
     settings = {name: value for name, value in former.with_today(config, STORED).items() if name in STORED}

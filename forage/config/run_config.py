@@ -21,7 +21,7 @@ from forage.config.defaults import (
 from forage.config.environment import environment_spec
 from forage.config.opponents import opponent_of
 from forage.config.options import PORTS
-from forage.config.references import load_references, taught
+from forage.config.references import load_references, load_teacher
 from forage.config.saved import BY_ENTRY
 from forage.core import prng, spaces
 from forage.core.arrays import meaning
@@ -123,7 +123,7 @@ class RunConfig:
         """The names of the agent and the parts, by port, as sentences say them."""
 
     @property
-    def scored(self) -> str | None:
+    def score_reward(self) -> str | None:
         """Return the reward of a score, if the environment has several: `1 treasure + 0.1 time`."""
         names = self.spec.reward_names
         if not names:
@@ -141,19 +141,19 @@ class RunConfig:
         if isinstance(self.agent, Evolver):
             self.check_evolver()
         rows = 1 if self.agent.joint else self.spec.num_agents  # that a memory has for a step of one environment
-        memory = shortened(self.memory, self.agent, self.agent.num_envs * rows, self.steps * rows)
+        memory = shorten_memory(self.memory, self.agent, self.agent.num_envs * rows, self.steps * rows)
         if learns:
-            memory = self.prepared(memory.load(self.spec))
+            memory = self.prepare_memory(memory.load(self.spec))
         parts = (self.agent, self.behaviour, self.rewards, memory)
         agent, behaviour, rewards, memory = load_references(parts, self.spec, learns)
         learner = Learner(agent, behaviour, rewards, memory, self.spec)
         learner.check(self.environment if isinstance(self.environment, Environment) else None)
-        _ = self.scored  # where nothing says what several rewards are worth together, before anything begins
+        _ = self.score_reward  # where nothing says what several rewards are worth together, before anything begins
         if not self.offline:
             check_learning(learner, self.steps)
         return learner
 
-    def prepared(self, memory: Memory) -> Memory:
+    def prepare_memory(self, memory: Memory) -> Memory:
         """Return the memory with the agent's training data: the best episodes of a data set, or the rewards'
         returns.
         """
@@ -194,7 +194,7 @@ class RunConfig:
         learner = self.learner(learns)
         if not is_ours(self.environment):
             check_environment(self.environment, self.name)
-        starts = taught(self.starts, self.environment) if isinstance(self.starts, Snapshot) else self.starts
+        starts = load_teacher(self.starts, self.environment) if isinstance(self.starts, Snapshot) else self.starts
         kind = OfflineLoop if self.offline else EvolutionLoop if isinstance(self.agent, Evolver) else DeviceLoop
         opponent = None if self.opponent is None else opponent_of(self.opponent, self.environment, self.spec)
         loop = kind(learner, self.environment, self.tasks, starts, self.visits, opponent)
@@ -366,10 +366,10 @@ def is_ours(environment: Any) -> bool:
     return all(type(layer).__module__.startswith("forage.") for layer in layers)
 
 
-def shortened(memory: Memory, agent: Agent, streams: int, transitions: int) -> Memory:
+def shorten_memory(memory: Memory, agent: Agent, streams: int, transitions: int) -> Memory:
     """Return the same memory with no more places than a run of this many transitions can fill, in whole rollouts."""
     if isinstance(memory, MemoryWrapper):
-        memory = memory.wrap(shortened(memory.inner, agent, streams, transitions))
+        memory = memory.wrap(shorten_memory(memory.inner, agent, streams, transitions))
     capacity = getattr(memory, "capacity", None)
     rollout = streams * agent.rollout_length
     fills = -(-max(transitions, agent.segment * streams) // rollout) * rollout

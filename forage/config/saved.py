@@ -11,7 +11,7 @@ import jax
 
 from forage.config.ranges import check_kinds
 from forage.config.registry import from_config
-from forage.config.trusting import stored
+from forage.config.trusting import guard_imports
 from forage.config.values import at_last
 from forage.core import prng, records, spaces
 from forage.core.checkpoint import load_tree as load_tree
@@ -75,7 +75,7 @@ def load_policy(
     if not (path / "agent.npz").exists():
         raise ForageError(f"{path} holds no trained agent: it has no agent.npz.")
     config = read_config(path)
-    with stored(path, {"agent": config["agent"]}):
+    with guard_imports(path, {"agent": config["agent"]}):
         agent = from_config(at_last(config["agent"]))
     spec = spec_from_config(config)
     members = members_of(config["sweep"], config["seeds"])
@@ -127,7 +127,7 @@ BY_ENTRY = "entry"
 """The entry `scales` in the spec of a run that scales each whole number by its own bound."""
 
 
-def as_trained(config: dict[str, Any], space: Any) -> Any:
+def training_space(config: dict[str, Any], space: Any) -> Any:
     """Return the space of a run's observations, with whole numbers scaled as at the start of the run."""
     told = config["spec"].get("scales") == BY_ENTRY
     return space if told or not spaces.reads_by_entry(space) else spaces.with_one_factor(space)
@@ -138,7 +138,7 @@ def spec_from_config(config: dict[str, Any]) -> Spec:
     stored = config["spec"]
     return Spec(
         stored["name"],
-        as_trained(config, spaces.from_json(stored["observation_space"])),
+        training_space(config, spaces.from_json(stored["observation_space"])),
         spaces.from_json(stored["action_space"]),
         tuple(stored["reward_names"]),
         stored.get("num_agents", 1),

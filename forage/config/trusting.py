@@ -25,8 +25,8 @@ def code_in(config: dict[str, Any]) -> list[str]:
     stored = config.get("environment")
     stored = {"id": stored} if isinstance(stored, str) else stored if isinstance(stored, dict) else {}
     found = [*of_environment(str(stored.get("id", "")))]
-    found += [str(words) for words in listed(stored.get("wrap")) if str(words).partition(":")[0] not in WRAPPERS]
-    trackers = [*listed(config.get("track")), *listed(config.get("extras"))]
+    found += [str(words) for words in as_list(stored.get("wrap")) if str(words).partition(":")[0] not in WRAPPERS]
+    trackers = [*as_list(config.get("track")), *as_list(config.get("extras"))]
     found += [str(name) for name in trackers if ":" in str(name)]
     found += of_parts({name: value for name, value in config.items() if name not in ("spec", "environment")})
     return list(dict.fromkeys(found))
@@ -41,7 +41,7 @@ def addresses_in(config: Any) -> list[core.Entry]:
     return [entry for item in config for entry in addresses_in(item)] if isinstance(config, list) else []
 
 
-def listed(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     """Return a list as it is, and a text as a list of itself."""
     return [value] if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else []
 
@@ -89,23 +89,23 @@ def entries_in(config: dict[str, Any]) -> list[core.Entry]:
     return found
 
 
-def stored(where: str | os.PathLike[str], config: dict[str, Any], *given: Any) -> Any:
+def guard_imports(where: str | os.PathLike[str], config: dict[str, Any], *given: Any) -> Any:
     """Guard imports for a configuration that was read from `where`; see `core.trust.stored`."""
-    return core.guard_stored(where, unknown_in(config), given)
+    return core.guard_stored(where, unknown_entries(config), given)
 
 
-def check(where: str | os.PathLike[str], config: dict[str, Any]) -> None:
+def check_trust(where: str | os.PathLike[str], config: dict[str, Any]) -> None:
     """Raise `ForageError` if a configuration that was read from `where` names code, or an address, not known here.
 
     For what is built later beside a person's own words, out of reach of `stored`.
     """
-    with stored(where, config):
+    with guard_imports(where, config):
         for name in code_in(config):
             core.check_source(core.source_of(name))
         core.check_trusted(addresses_in(config))
 
 
-def unknown_in(config: dict[str, Any]) -> list[core.Entry]:
+def unknown_entries(config: dict[str, Any]) -> list[core.Entry]:
     """Return the unknown entries of a configuration."""
     return [entry for entry in entries_in(config) if not core.is_known(entry)]
 
@@ -139,4 +139,4 @@ def trust(run: str | os.PathLike[str]) -> None:
     if not (path / "config.json").exists():
         raise ForageError(f"{run} is not a run: it has no config.json.")
     config = read_config(path)
-    core.remember_entries(os.fspath(run), unknown_in(config))
+    core.remember_entries(os.fspath(run), unknown_entries(config))

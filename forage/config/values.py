@@ -43,18 +43,18 @@ def is_distribution(cls: type) -> bool:
     return issubclass(cls, Distribution)
 
 
-def understood(cls: type, options: dict[str, Any]) -> dict[str, Any]:
+def resolve_words(cls: type, options: dict[str, Any]) -> dict[str, Any]:
     """Return options of a part with schedules, functions and classes in place of the words for them.
 
     Raises `ForageError` for a schedule where there can be none.
     """
     return {
-        name: understood_part(value) if dataclasses.is_dataclass(value) else meant(cls, name, value)
+        name: understood_part(value) if dataclasses.is_dataclass(value) else resolve_word(cls, name, value)
         for name, value in options.items()
     }
 
 
-def meant(cls: type, name: str, value: Any) -> Any:
+def resolve_word(cls: type, name: str, value: Any) -> Any:
     """Return the value for a field of a part, with names replaced by the functions, classes or schedules they mean."""
     if name in OWN and isinstance(value, str) and ":" in value:
         from forage.core.loading import load_named
@@ -85,7 +85,7 @@ def schedule_of(value: Any) -> Any:
     if isinstance(value, Schedule):
         return value
     if not isinstance(value, str):
-        return Schedule(named(value) or getattr(value, "__qualname__", repr(value)), value)
+        return Schedule(value_target(value) or getattr(value, "__qualname__", repr(value)), value)
     if "." in value.partition(":")[0] or (value.partition(":")[0].strip() not in FORMS and looks_own(value)):
         from forage.core.loading import full_target, load_named
 
@@ -113,7 +113,7 @@ def understood_part(part: Any) -> Any:
             new: Any = tuple(understood_part(item) if is_a(type(item), "Part") else item for item in value)
             new = value if all(one is other for one, other in zip(new, value, strict=True)) else new
         else:
-            new = understood_part(value) if is_a(type(value), "Part") else meant(type(part), field.name, value)
+            new = understood_part(value) if is_a(type(value), "Part") else resolve_word(type(part), field.name, value)
         if new is not value:
             changed[field.name] = new
     return dataclasses.replace(part, **changed) if changed else part
@@ -124,10 +124,10 @@ def plain(value: Any) -> Any:
     from forage.core.schedule import Schedule
 
     if isinstance(value, Schedule):
-        if value.function is None or named(value.function):
-            return {"schedule": value.words if value.function is None else named(value.function)}
+        if value.function is None or value_target(value.function):
+            return {"schedule": value.words if value.function is None else value_target(value.function)}
         return {"object": str(value)[:200], "last": value.values()[-1]}
-    return named(value) or {"object": repr(value)[:200]}
+    return value_target(value) or {"object": repr(value)[:200]}
 
 
 def at_last(config: dict[str, Any]) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def at_last(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value.get("last", value) if isinstance(value, dict) else value for key, value in config.items()}
 
 
-def named(value: Any) -> str | None:
+def value_target(value: Any) -> str | None:
     """Return the `module:Name` that finds a function or class again in any process, if there is one."""
     from forage.core.loading import full_target, target_name
 

@@ -4,7 +4,7 @@ from typing import Any
 
 _ABOVE = {
     "record": "record",
-    "read": "convert",
+    "load": "convert",
     "convert": "convert",
     "label": "datasets.label",
 }  # of `forage.studies`, above this package
@@ -12,6 +12,8 @@ _ABOVE = {
 
 def __getattr__(name: str) -> Any:
     """Import a name from a higher layer at its first use: those modules play runs and look up environments."""
+    if name == "read":
+        raise AttributeError("forage.data.read is called forage.data.load now")
     if name not in _ABOVE:
         raise AttributeError(f"module 'forage.data' has no attribute {name!r}")
     import importlib

@@ -138,7 +138,7 @@ def tree_of(name: str, space: Any, arrays: Mapping[str, np.ndarray]) -> PyTree[n
 
 def check_fits(path: Path, header: Mapping[str, Any], transitions: Transitions, spec: Spec) -> None:
     """Raise `ForageError` if a data set has other spaces than an environment, or arrays that do not fit them."""
-    check_spaces(path, header, spec)
+    check_data_spaces(path, header, spec)
     for name, space in (("observation", spec.observation_space), ("action", spec.action_space)):
         leaves = jax.tree.leaves(getattr(transitions, name))
         for leaf, like in zip(leaves, jax.tree.leaves(spaces.example(space)), strict=True):
@@ -150,7 +150,7 @@ def check_fits(path: Path, header: Mapping[str, Any], transitions: Transitions, 
     check_bounds(path, "action", transitions.action, spec.action_space, spec.name)
 
 
-def check_spaces(path: Path, header: Mapping[str, Any], spec: Spec) -> None:
+def check_data_spaces(path: Path, header: Mapping[str, Any], spec: Spec) -> None:
     """Raise `ForageError` if a data set has other spaces than an environment."""
     check_recordable(spec)
     theirs = header["spec"]

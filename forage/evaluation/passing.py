@@ -48,7 +48,7 @@ class Boundary(NamedTuple):
     neither: float
 
     @property
-    def newly_solved(self) -> float:
+    def share_newly_solved(self) -> float:
         """Return the share that the trained model solved of the problems unsolved by the first; NaN if there are
         none.
         """

@@ -92,7 +92,7 @@ class MappedDataSet(DataSet):
         """Open the folder of a data set. Raise `ForageError` if it is damaged, or of another environment."""
         path = Path(data.file)
         arrays, header = folder.map_arrays(path)
-        files.check_spaces(path, header, spec)
+        files.check_data_spaces(path, header, spec)
         return cls(data.file, data.sha256, header["transitions"], Store(arrays, spec))
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:

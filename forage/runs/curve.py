@@ -239,12 +239,15 @@ def texts_row(steps: int, conversations: list[list[Conversation]]) -> dict[str, 
 def read_texts(directory: Path) -> list[Texts]:
     """Return the stored texts, oldest first; only the newest of several evaluations at one step."""
 
-    def told(one: dict[str, Any]) -> Conversation:
+    def read_conversation(one: dict[str, Any]) -> Conversation:
         said = tuple((who, what) for who, what in one["said"])
         return Conversation(said, one["reward"], one["verdict"], one["reference"])
 
     rows = {row["steps"]: row for row in read_rows(directory / TEXTS_FILE, wrong_texts)}
-    return [Texts(steps, [[told(one) for one in each] for each in row["members"]]) for steps, row in rows.items()]
+    return [
+        Texts(steps, [[read_conversation(one) for one in each] for each in row["members"]])
+        for steps, row in rows.items()
+    ]
 
 
 def first_middle_last(texts: list[Texts]) -> list[Texts]:

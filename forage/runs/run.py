@@ -29,7 +29,7 @@ import numpy as np
 
 from forage.config import registry
 from forage.config.saved import NEEDED, load_policy, read_config, read_evaluation
-from forage.config.trusting import stored
+from forage.config.trusting import guard_imports
 from forage.core import checkpoint, records
 from forage.core.errors import check_path
 from forage.core.plain import dumps
@@ -164,7 +164,7 @@ class Run:
         return self._points("evaluations.jsonl")
 
     @property
-    def counted(self) -> str:
+    def unit(self) -> str:
         """Return the unit of its steps: environment steps, or updates if it learns from a data set alone."""
         memory = self.config["memory"]
         while isinstance(memory.get("inner"), dict):
@@ -201,7 +201,7 @@ class Run:
         return evaluation.get("steps", rows[-1]["steps"] if rows else self.config["steps"]), self.score
 
     @property
-    def kept(self) -> dict[str, dict[str, Any]]:
+    def kept_evaluations(self) -> dict[str, dict[str, Any]]:
         """Evaluations of kept checkpoints, by `best` or step."""
         return self._evaluations_by_name("checkpoints.json")
 
@@ -295,7 +295,7 @@ class Run:
         return by_setting(members, found["return"], within=range_in(found))
 
     @property
-    def normalised(self) -> dict[str, Score] | None:
+    def normalised_scores(self) -> dict[str, Score] | None:
         """Return the scores on the scale from random actions (0) to the expert (1) of the data set that it learned
         from.
 
@@ -306,7 +306,7 @@ class Run:
 
     def part(self, port: str) -> Any:
         """Return a part as configured. Raise `ForageError` if its code is not known here."""
-        with stored(self.directory, {port: self.config[port]}):
+        with guard_imports(self.directory, {port: self.config[port]}):
             return registry.from_config(self.config[port])
 
     @property
@@ -424,16 +424,16 @@ def draw_curve(run: Run) -> Path:
             curves = [("in training", steps, values), (f"evaluated{run.evaluation_note}", *run.curve(evaluated=True))]
         last = run.final
         finals = [] if last is None else [(len(curves) - 1, *last)]
-        return curve(path, curves, title=run.title, xlabel=run.counted, finals=finals, within=within)
+        return curve(path, curves, title=run.title, xlabel=run.unit, finals=finals, within=within)
     labels = [label_of(member) for member in members_of(sweep, run.config["seeds"])]
     ordered = [label_of(setting) for setting in sorted(settings_of(sweep), key=lambda setting: tuple(setting.values()))]
     runs = [(label, steps, values[[i for i, x in enumerate(labels) if x == label]]) for label in ordered]
-    return curve(path, runs, title=run.title, xlabel=run.counted, ordered=True, within=within)
+    return curve(path, runs, title=run.title, xlabel=run.unit, ordered=True, within=within)
 
 
 def step_unit(runs: Iterable[Run]) -> str:
     """Return the unit of the steps of several runs."""
-    found = {run.counted for run in runs}
+    found = {run.unit for run in runs}
     return found.pop() if len(found) == 1 else "environment steps, or updates"
 
 

@@ -228,7 +228,7 @@ def evaluate_agents(
     check_returns(setup.name, returns, [member["seed"] for member in setup.members])
     evaluation: dict[str, Any] = {"steps": runner.steps, "episodes": episodes, "members": setup.members}
     evaluation["actions"] = actions
-    evaluation["reward"] = setup.scored
+    evaluation["reward"] = setup.score_reward
     if setup.opponent is not None:
         evaluation["opponent"] = setup.opponent
     for i, name in enumerate(setup.spec.reward_names):

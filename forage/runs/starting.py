@@ -17,7 +17,7 @@ from forage.config import registry, trusting
 from forage.config.files import arguments_of
 from forage.config.options import OPTIONS
 from forage.config.registry import PartChoice
-from forage.config.run_config import RunConfig, shortened
+from forage.config.run_config import RunConfig, shorten_memory
 from forage.core import checkpoint, spaces
 from forage.core.checkpoint import Leaf
 from forage.core.sweep import best_member, member_words, members_of
@@ -53,7 +53,7 @@ def from_parent(parent: Run, given: Mapping[str, Any]) -> dict[str, Any]:
     if "data" in said:
         kept.pop("memory", None)
     where = str(parent.directory)
-    trusting.check(where, kept)
+    trusting.check_trust(where, kept)
     found = arguments_of(where, kept) | own
     if (behaviour := found.get("behaviour")) and issubclass(behaviour.cls, AgentPolicy):
         found["behaviour"] = behaviour.with_options({"random_steps": 0})
@@ -80,7 +80,7 @@ def continue_parent(config: RunConfig, parent: Run, with_memory: bool, own_behav
         agent = parent.part("agent")
         rows = 1 if agent.joint else parent.config["spec"]["num_agents"]
         steps = parent.config["steps"] * rows
-        changed["memory"] = shortened(config.memory, agent, agent.num_envs * rows, steps)
+        changed["memory"] = shorten_memory(config.memory, agent, agent.num_envs * rows, steps)
     return dataclasses.replace(config, **changed)
 
 

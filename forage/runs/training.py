@@ -22,7 +22,7 @@ from forage.config.options import ARGUMENTS, PORTS, whole
 from forage.config.ranges import check_call
 from forage.config.resolve import STORED, from_config, resolve
 from forage.config.run_config import RunConfig
-from forage.config.trusting import keep_own, stored
+from forage.config.trusting import guard_imports, keep_own
 from forage.core import prng
 from forage.core.loading import check_not_importing
 from forage.core.mesh import Devices, Shape, prepare_devices
@@ -324,7 +324,7 @@ def resume(
         if extension:
             session.said += extension.lines(setup, runner.steps)
             extension.record(setup, runner.steps)
-        with stored(run.directory, run.config):
+        with guard_imports(run.directory, run.config):
             session.trackers = open_trackers(setup.track, run.directory, run.config, again=True, note=shown.note)
         session.track_again(run)
         record_changes(run, setup.config(), session.checkpoints.steps or 0, other)
@@ -394,7 +394,7 @@ def evaluate(
         score = max(scores.values(), key=lambda one: one.value)
         if checkpoint is not None:
             evaluation["choice"] = evaluation["choice"] and evaluation["choice"] | {"steps": at}
-            write_json(run.directory / "checkpoints.json", run.kept | {str(checkpoint): evaluation})
+            write_json(run.directory / "checkpoints.json", run.kept_evaluations | {str(checkpoint): evaluation})
         elif setup.opponent == run.config.get("opponent"):
             before = None if known is None else known["return"]
             write_json(run.directory / "evaluation.json", evaluation)

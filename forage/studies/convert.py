@@ -22,7 +22,7 @@ Paths = str | os.PathLike[str]
 Tell = Callable[[str], None]
 
 
-def read(
+def load(
     file: Paths, environment: Any = None, *, env: Mapping[str, Any] | None = None, **words: Any
 ) -> tuple[Transitions, dict[str, Any]]:
     """Read a data set of any format. Return its transitions, checked, and its header.
@@ -30,9 +30,9 @@ def read(
     `environment`: the one it is of, for formats that do not say; `env` has its options. `words`: which columns are
     what (`observation`, `action`, `reward`, `terminated`, `truncated`, `episode`, ...) and what `ends` mean.
 
-    >>> log, header = forage.data.read("log.csv", "CartPole-v1", ends=500)  # doctest: +SKIP
+    >>> log, header = forage.data.load("log.csv", "CartPole-v1", ends=500)  # doctest: +SKIP
     """
-    reading = parse_reading({name: value for name, value in words.items() if value is not None}, "forage.data.read")
+    reading = parse_reading({name: value for name, value in words.items() if value is not None}, "forage.data.load")
     return read_and_check(Path(file), spec_of(environment, env), reading)
 
 
@@ -70,7 +70,7 @@ def convert(
 
     `to`: the format to write, by default by the output's name (a name without a suffix is a folder of arrays, into
     which several are written one by one, so that no more than one is in memory). `tell` reports a data set of another
-    scale than its environment. Other arguments are those of `read`.
+    scale than its environment. Other arguments are those of `load`.
 
     >>> forage.data.convert("log.csv", "log.npz", environment="CartPole-v1", ends=500)  # doctest: +SKIP
     """

@@ -173,7 +173,7 @@ def of_runs(
         if logged is None:
             data, header = formats.read_data(Path(file), spec)
             logged = LoggedEpisodes.from_data(data)
-        files.check_spaces(Path(file), header, spec)
+        files.check_data_spaces(Path(file), header, spec)
         policy: Any = load_policy(path)  # `estimate` also takes what has `probabilities`
         assert run.evaluation is not None
         members = run.evaluation["members"]

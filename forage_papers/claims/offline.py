@@ -27,8 +27,8 @@ from forage.evaluation.off_policy import ESTIMATORS, Target, log_episodes, tabul
 from forage.evaluation.off_policy.selection import normalised_mse, sharpe_ratio
 from forage.evaluation.statistics import student_interval
 from forage.runs.run import Run
-from forage.studies.claims.claim import Effect, Rule, evaluated, interval_verdict
-from forage.studies.claims.played import FOLDER, episodes, played
+from forage.studies.claims.claim import Effect, Rule, evaluation_return, interval_verdict
+from forage.studies.claims.played import FOLDER, episodes, play_rule
 from forage.studies.datasets.label import label
 
 
@@ -91,13 +91,13 @@ def swing_weakly(observation: Float[Array, "observation=3"]) -> Float[Array, "ac
 @functools.cache
 def noiseless_return() -> float:
     """Return the mean return of 200 episodes of the rule that acted, without its noise."""
-    found = files.read_data(Path(played("Pendulum-v1", swing_weakly, (0.0,) * 200, seed=1)))[0]
+    found = files.read_data(Path(play_rule("Pendulum-v1", swing_weakly, (0.0,) * 200, seed=1)))[0]
     return float(np.bincount(found.numbers, found.reward).mean())
 
 
 def lead_over_rule(run: Run) -> list[float]:
     """Return each seed's mean return less that of the rule without noise."""
-    return [value - noiseless_return() for value in evaluated(run)]
+    return [value - noiseless_return() for value in evaluation_return(run)]
 
 
 def judge_deficits(values: Mapping[str, np.ndarray], rule: Rule) -> list[Effect]:

@@ -120,7 +120,7 @@ class NumberedProblems(Tasks):
 
     def report(self, state: NumberedState, rollout: Experience, review: RolloutReport) -> NumberedState:
         environment: Any = review.environment
-        own = self.update_state(state.own, heard(rollout, review, environment.numbered), environment)
+        own = self.update_state(state.own, rollout_outcomes(rollout, review, environment.numbered), environment)
         used = environment.slot  # groups that the rollout played
         place = (state.place + jnp.maximum(used - state.owed.sum(), 0)).astype(jnp.int32)
         at = jnp.zeros_like(state.queue).at[state.queue].set(jnp.arange(environment.numbered, dtype=jnp.int32))
@@ -146,7 +146,7 @@ def task(environment: Any, number: Int[Array, ""], hint: Float[Array, ""] | None
     return equinox.tree_at(lambda tree: tree.hint, chosen, jnp.float32(hint), is_leaf=lambda x: x is None)
 
 
-def heard(rollout: Experience, review: RolloutReport, numbered: int) -> ProblemOutcomes:
+def rollout_outcomes(rollout: Experience, review: RolloutReport, numbered: int) -> ProblemOutcomes:
     """Return the outcome of a rollout. Of an episode that began before it only the rewards from then on are known.
 
     An episode that was lost, or was an opponent's, is no answer.

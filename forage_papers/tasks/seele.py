@@ -72,13 +72,13 @@ class Seele(NumberedProblems):
         hints = jnp.where(now, own.hint[:, None], own.hints)
         rates = jnp.where(now, heard.rate[:, None], own.rates)
         known = jnp.arange(self.rounds) <= own.round[:, None]
-        hint = self.wanted(fitted(hints, rates, known))
+        hint = self.target_hint(fit_model(hints, rates, known))
         after = (own.round + 1) % self.rounds
         return Responses(
             jnp.where(heard.met, hint, own.hint), jnp.where(heard.met, after, own.round).astype(jnp.int32), hints, rates
         )
 
-    def wanted(self, model: Float[Array, "number 3"]) -> Float[Array, " number"]:
+    def target_hint(self, model: Float[Array, "number 3"]) -> Float[Array, " number"]:
         """Return the hint for a success rate at the target."""
         slope, offset, floor = model[:, 0], model[:, 1], model[:, 2]
         rest = jnp.clip((self.target - floor) / (1 - floor), 1e-6, 1 - 1e-6)
@@ -91,7 +91,7 @@ class Seele(NumberedProblems):
         return own.hint[number]
 
 
-def fitted(
+def fit_model(
     hints: Float[Array, "number round"], rates: Float[Array, "number round"], known: Array
 ) -> Float[Array, "number 3"]:
     """Return slope, offset and floor of the model that fits each problem's known rounds best, of those on a grid."""

@@ -40,10 +40,10 @@ def rates(name, options, monkeypatch, moments):
         rows = jax.tree.map(lambda x: jnp.zeros((length, size, *x.shape), x.dtype), example)
 
         def telling(place):
-            def told(self, *given):
+            def tell(self, *given):
                 raise FoundError(given[place] if given else self.learning_rate)
 
-            return told
+            return tell
 
         with monkeypatch.context() as patched:
             for method, place in DESCENTS.items():

@@ -37,7 +37,7 @@ def rollout(noted, source=AGENT):
     )
 
 
-def learned(agent, state, experience):
+def run_learn(agent, state, experience):
     batch = Batch(experience, jnp.ones(4), jnp.arange(4))
     return jax.jit(lambda state: agent.learn(state, batch, CLOCK, prng.key(1))[:2])(state)
 
@@ -47,8 +47,8 @@ def test_of_a_fresh_rollout_it_learns_what_ppo_does():
     agent, ppo = APPO(**SAME), PPO(**SAME)
     state = agent.init(prng.key(0), SPEC)
     log_probability = ppo.apply_to_rollout(state.network, None, rollout(())).log_probability
-    found, metrics = learned(agent, state, rollout(PolicyInfo((), log_probability)))
-    expected, _ = learned(ppo, ppo.init(prng.key(0), SPEC), rollout(()))
+    found, metrics = run_learn(agent, state, rollout(PolicyInfo((), log_probability)))
+    expected, _ = run_learn(ppo, ppo.init(prng.key(0), SPEC), rollout(()))
     for one, other in zip(jax.tree.leaves(found.network), jax.tree.leaves(expected.network), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
     assert metrics["lag"] == 0 and found.updates == 1
@@ -78,7 +78,7 @@ def test_of_an_old_rollout_it_corrects_as_impala_does():
     assert (others[0] == fresh[0]).all() and (others[1] == fresh[1]).all()
 
     # The clip is around the policy that the update begins with, and not around the one that acted.
-    _, metrics = learned(agent, state, own)
+    _, metrics = run_learn(agent, state, own)
     assert metrics["clip_fraction"] == 0 and abs(metrics["approximate_kl"]) < 1e-6 and metrics["lag"] == 3
 
 

@@ -35,7 +35,7 @@ def test_target_and_explorer_are_their_formulas():
     state = beginning()
     far = equinox.tree_at(lambda explorer: explorer.shift, state.explorer, 50 * state.explorer.shift)
 
-    def asked(state):
+    def ask_case(state):
         ask = lambda observation, action: each_value(state.critics, observation, action, ask=ActionValue.outputs)  # noqa: E731
         policy, later = state.actor(SEEN), state.actor(AFTER).from_noise(NOISE)
         optimistic = AGENT.explorers(far, policy, SEEN)
@@ -50,7 +50,7 @@ def test_target_and_explorer_are_their_formulas():
         density = AGENT.log_probability(exploring, SEEN, drawn), optimistic.from_noise(NOISE)[1]
         return policy, optimistic, later, ask(AFTER, later[0]), ask(SEEN, drawn), target, first, action[0], density
 
-    policy, optimistic, later, there, here, target, (loss, apart), action, density = compute(asked, state)
+    policy, optimistic, later, there, here, target, (loss, apart), action, density = compute(ask_case, state)
     np.testing.assert_allclose(*density, rtol=1e-3, atol=1e-3)  # of the explorer that acts, not of the policy
     expected = REWARD + 0.9 * np.where(ENDS, 0, there.mean(0).T - later[1])
     np.testing.assert_allclose(target, expected, rtol=1e-4, atol=1e-5)
@@ -86,7 +86,7 @@ def test_adjustments_aim_at_the_divergence_and_resets_keep_the_count():
     agent = dataclasses.replace(AGENT, divergence=1e6)  # first deviations may be near exp(-10), and far from others so
 
     @jax.jit
-    def learned(state):
+    def run_learn(state):
         state, metrics, _ = agent.learn(state, jax.device_put(batch), None, jax.random.key(1))
         renewed = [
             AGENT.reset_networks(state._replace(updates=jnp.int32(n)), batch, jax.random.key(2), SPEC)[0]
@@ -96,7 +96,7 @@ def test_adjustments_aim_at_the_divergence_and_resets_keep_the_count():
 
     first = beginning()
     np.testing.assert_allclose([to_weight(first.optimism), to_weight(first.penalty)], [3.0, 0.5], rtol=1e-4)
-    state, metrics, (fresh, kept), other = jax.device_get(learned(first))
+    state, metrics, (fresh, kept), other = jax.device_get(run_learn(first))
     np.testing.assert_allclose(metrics["optimism"], 3.0 * (1 + rise(3.0) * 3e-5), rtol=1e-5)
     np.testing.assert_allclose(metrics["penalty"], 0.5 * (1 - rise(0.5) * 3e-5), rtol=1e-5)
     assert metrics["optimism"] > 3.0 and metrics["penalty"] < 0.5

@@ -43,14 +43,14 @@ def state_of():
 def test_zooming_by_hand():
     """Intervals of [-1, 1] in thirds, and of these in thirds: 0.3 is in the last ninth of the middle third."""
 
-    def worked(state):
+    def work_out(state):
         network = state.network
         found = network.lying(jnp.array([[0.3, -1.0], [1.0, 0.0]]))
         best = network.greedy(network.torso.rows(SEEN), KEY)
         act = lambda explore, noise: TINY.act(state, ActInputs((), SEEN[0], KEY, explore, noise))[0]  # noqa: E731
         return found, best, act(False, None), act(True, jnp.array([-30.0, 3.0]))
 
-    found, best, still, noisy = small.compute(worked, state_of())
+    found, best, still, noisy = small.compute(work_out, state_of())
     assert found.index[0].tolist() == [[1, 0], [2, 0]] and found.index[1].tolist() == [[2, 1], [2, 1]]
     np.testing.assert_allclose(found.middle[0], [[0, 0], [0, -2 / 3]], atol=1e-6)
     np.testing.assert_allclose(found.action, [[2 / 9, -8 / 9], [8 / 9, 0]], atol=1e-6)
@@ -81,13 +81,13 @@ def batch(source):
 
 
 def test_its_losses_by_hand():
-    def worked(state, own, shown):
+    def work_out(state, own, shown):
         loss = lambda now: TINY.loss(state.network, state.target, now, KEY)[0]  # noqa: E731
         return *jax.tree.map(loss, (own, shown), is_leaf=lambda x: isinstance(x, Batch)), TINY.learn(
             state, own, CLOCK, KEY
         )
 
-    own, shown, (after, metrics, error) = small.compute(worked, state_of(), batch((0, 0)), batch((0, DATASET)))
+    own, shown, (after, metrics, error) = small.compute(work_out, state_of(), batch((0, 0)), batch((0, DATASET)))
     # Of what follows, 0.5 + 0.5 z, by dimension: intervals 2 and 0; after the end all is 0.25.
     goals = [[[0, 0.2 + 0.15, 0.15 + 0.5], [0, 0.1 + 0.05, 0.05 + 0.8]], [[0, 0.75, 0.25]] * 2]
     paths = [[[1, 0], [2, 0]], [[2, 1], [2, 1]]]

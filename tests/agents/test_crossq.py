@@ -11,7 +11,7 @@ from check_helpers import check
 from critic_helpers import inputs_of
 from gymnasium import spaces
 from small import at_once, compute
-from tiers import gated
+from tiers import gate_cases
 
 from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.crossq import CrossQ
@@ -41,15 +41,15 @@ def beginning(agent=AGENT):
     return at_once(lambda: agent.init(jax.random.key(0), SPEC))
 
 
-def normalised(x):
+def normalise(x):
     return (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-3)
 
 
 def outputs(critic, x):
     """Return a critic's values of a batch, normalised by the batch, and the inputs of its two norms."""
     first, last = critic.body.layers
-    inside = np.maximum(normalised(x) @ np.asarray(first.weight) + np.asarray(first.bias), 0)
-    return (normalised(inside) @ np.asarray(last.weight) + np.asarray(last.bias))[:, 0], (x, inside)
+    inside = np.maximum(normalise(x) @ np.asarray(first.weight) + np.asarray(first.bias), 0)
+    return (normalise(inside) @ np.asarray(last.weight) + np.asarray(last.bias))[:, 0], (x, inside)
 
 
 def test_the_loss_is_of_one_pass_through_both_halves():
@@ -85,7 +85,7 @@ def test_the_actor_climbs_the_least_critic_and_its_entropy():
         actor = equinox.tree_at(lambda a: a.head.bias, state.actor, state.actor.head.bias.at[0].add(by))
         return agent.improve_actor(state._replace(actor=actor), inputs_of(SEEN, noise=NOISE, counts=counts))
 
-    def found():
+    def find_results():
         policy, _ = state.actor.apply_in_training(SEEN, counts)
         action, density = policy.from_noise(NOISE)
         each = jnp.stack([jax.tree.map(lambda x, i=i: x[i], critics)(SEEN, action) for i in (0, 1)])
@@ -93,7 +93,7 @@ def test_the_actor_climbs_the_least_critic_and_its_entropy():
         higher, lower = (step(by)[1].loss for by in (1e-2, -1e-2))
         return each, density, loss, after.actor.head.bias[0] - state.actor.head.bias[0], (higher - lower) / 2e-2
 
-    each, density, loss, moved, slope = compute(found)
+    each, density, loss, moved, slope = compute(find_results)
     assert set(each.argmin(0)) == {0, 1}
     np.testing.assert_allclose(loss, (0.2 * density - each.min(0))[counts].mean(), rtol=1e-4)
     np.testing.assert_allclose(moved, -0.5 * slope, rtol=2e-2)
@@ -105,7 +105,7 @@ def norms_of(network):
     return [part for part in parts if isinstance(part, BatchNorm)]
 
 
-@pytest.mark.parametrize("optimiser", gated(["adam", "adamw"], ["adam"]))
+@pytest.mark.parametrize("optimiser", gate_cases(["adam", "adamw"], ["adam"]))
 def test_an_update_moves_statistics_by_the_batch_alone(optimiser):
     agent = dataclasses.replace(AGENT, optimiser=optimiser, learning_rate=0.1)
     state = beginning(agent)

@@ -152,7 +152,7 @@ RECURRENT = DQN(
 )
 
 
-def remembered(network, hidden, observations, actions):
+def replay_memory(network, hidden, observations, actions):
     """Q after each of these observations and the actions before them, one at a time."""
     values = []
     for observation, action in zip(observations, actions, strict=True):
@@ -181,8 +181,8 @@ def test_sequences_forget_at_ends_and_bootstrap_within_the_episode(ended):
     _, (error, _) = compute(agent.loss, network, target, batch)
 
     def chain(network):
-        first = remembered(network, start, [0, 1, 2, 4], [right, left, right, left])
-        return first, remembered(network, jnp.zeros(4), [3, 1, 0], [nothing, right, right])
+        first = replay_memory(network, start, [0, 1, 2, 4], [right, left, right, left])
+        return first, replay_memory(network, jnp.zeros(4), [3, 1, 0], [nothing, right, right])
 
     (first, second), (later_first, later_second) = compute(chain, network), compute(chain, target)
     end_value = float(later_first[3][jnp.argmax(first[3])]) if ended == "truncated" else 0.0

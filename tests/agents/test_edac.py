@@ -56,10 +56,10 @@ def test_diversity_parts_the_critics():
     observation, action, target, _ = (jnp.asarray(x) for x in batch())
     inputs = inputs_of(observation, action)
 
-    def learned(agent):
+    def run_learn(agent):
         slope = jax.grad(agent.critic_loss, has_aux=True)
         step = lambda _, c: jax.tree.map(lambda x, g: x - 0.05 * g, c, slope(c, inputs, target)[0])  # noqa: E731
         return alignment(jax.lax.fori_loop(0, 200, step, critics()), observation, action).mean()
 
-    alike, parted = compute(lambda: (learned(SACN(hidden_sizes=(8,), critics=3)), learned(AGENT)))
+    alike, parted = compute(lambda: (run_learn(SACN(hidden_sizes=(8,), critics=3)), run_learn(AGENT)))
     assert parted < alike - 0.5  # of 3 at most; three vectors in the plane part to -1.5

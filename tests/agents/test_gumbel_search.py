@@ -41,7 +41,7 @@ def fork(max_steps: int | None = None) -> Tabular:
     return Tabular(transition, reward, np.eye(6)[0], np.arange(6) == END, max_steps)
 
 
-def searched(environment, value=0.0, logits=0.0, explore=False, state=None, keys=KEY[None], **options):
+def search_case(environment, value=0.0, logits=0.0, explore=False, state=None, keys=KEY[None], **options):
     """Return the search's results, for each key, by a network with one value for all states and these logits."""
     agent, spec = GumbelSearch(discount=DISCOUNT, **options), spec_of(environment, "a table")
     agent.check(spec)
@@ -73,18 +73,18 @@ def softmax(*logits):
 
 def test_two_simulations_by_hand():
     """One simulation per action: q = (1, 0.9 V), rescaled to 1 and 0, times (50 + 1) value_scale, plus the logits."""
-    action, found = searched(fork(), value=0.5, logits=[0.0, 2.0], simulations=2, value_scale=0.02)
+    action, found = search_case(fork(), value=0.5, logits=[0.0, 2.0], simulations=2, value_scale=0.02)
     expected = softmax(51 * 0.02, 2.0)
     assert found.weights == pytest.approx(expected, rel=1e-5)
     assert found.value == pytest.approx(expected @ [1.0, 0.45], rel=1e-5)
     assert action == 1  # 2 > 1.02
-    assert searched(fork(), value=0.5, logits=[0.0, 1.0], simulations=2, value_scale=0.02)[0] == 0
+    assert search_case(fork(), value=0.5, logits=[0.0, 1.0], simulations=2, value_scale=0.02)[0] == 0
 
 
 @pytest.mark.thorough
 def test_one_simulation_completes_the_values_by_hand():
     """Only the action of the higher logit is visited; the other counts as the mix of V and q, (0.5 + 1) / 2."""
-    _, found = searched(fork(), value=0.5, logits=[1.0, 0.0], simulations=1, value_scale=0.02)
+    _, found = search_case(fork(), value=0.5, logits=[1.0, 0.0], simulations=1, value_scale=0.02)
     assert found.weights == pytest.approx(softmax(1 + 51 * 0.02, 0.0), rel=1e-5)
     assert found.value == pytest.approx(1.0)
 
@@ -92,7 +92,7 @@ def test_one_simulation_completes_the_values_by_hand():
 @pytest.mark.thorough
 def test_four_simulations_by_hand():
     """Two each. The second below state 2 takes action 0, which ends with 0 (both seem equal): q = 0.9 (V + 0) / 2."""
-    _, found = searched(fork(), value=0.5, simulations=4, value_scale=0.02)
+    _, found = search_case(fork(), value=0.5, simulations=4, value_scale=0.02)
     q, weights = np.array([1.0, 0.9 * 0.25]), softmax(52 * 0.02, 0.0)
     assert found.weights == pytest.approx(weights, rel=1e-5)
     assert found.value == pytest.approx(weights @ q, rel=1e-5)
@@ -102,7 +102,7 @@ def test_four_simulations_by_hand():
 @pytest.mark.parametrize(("simulations", "best"), [(4, 0), (64, 1)])
 def test_an_untrained_network_finds_what_pays_later_with_enough_simulations(simulations, best):
     """The best return is 0.9^2 * 3 = 2.43, three steps ahead, against 1 at once."""
-    action, found = searched(fork(), simulations=simulations)
+    action, found = search_case(fork(), simulations=simulations)
     assert action == best and np.argmax(found.weights) == best
     assert found.value <= 2.43 + 1e-5
 
@@ -111,7 +111,7 @@ def test_an_untrained_network_finds_what_pays_later_with_enough_simulations(simu
 def test_nothing_comes_after_the_end():
     """State 4: action 1 ends with 3 and action 0 with 0, for any value of the end by the network."""
     state = TabularState(jnp.int32(4), jnp.int32(2))
-    action, found = searched(fork(), value=50.0, state=state, simulations=32)
+    action, found = search_case(fork(), value=50.0, state=state, simulations=32)
     assert action == 1 and found.value == pytest.approx(found.weights @ [0.0, 3.0], rel=1e-5)
     assert found.value < 3.0001
 
@@ -120,7 +120,7 @@ def test_nothing_comes_after_the_end():
 def test_a_clock_that_runs_out_leaves_the_value():
     """After the one step that is left, V takes the place of the rest: q = (1, 0.9 V), however often it is visited."""
     for simulations in (2, 33):
-        _, found = searched(fork(max_steps=1), value=2.0, simulations=simulations, value_scale=0.0)
+        _, found = search_case(fork(max_steps=1), value=2.0, simulations=simulations, value_scale=0.0)
         assert found.value == pytest.approx((1.0 + 0.9 * 2.0) / 2, rel=1e-5)
 
 
@@ -129,9 +129,9 @@ def test_gumbel_noise_explores_and_only_then():
     """Without simulations that tell anything, actions are drawn from the policy: 0 with probability 1 / (1 + e)."""
     same = dataclasses.replace(fork(), reward=jnp.zeros((6, 2)))
     many = {"simulations": 2, "logits": [0.0, 1.0], "keys": jax.random.split(KEY, 4000)}
-    drawn, _ = searched(same, explore=True, **many)
+    drawn, _ = search_case(same, explore=True, **many)
     assert (drawn == 0).mean() == pytest.approx(1 / (1 + math.e), abs=0.025)
-    assert (searched(same, **many)[0] == 1).all()
+    assert (search_case(same, **many)[0] == 1).all()
 
 
 @pytest.mark.thorough
@@ -144,7 +144,7 @@ def test_the_policy_improves():
         one = Tabular(transition, reward, [1.0, 0.0], [False, True])
         prior = softmax(*logits)
         value = float(prior @ reward[0])  # the network is right
-        _, found = searched(one, value=value, logits=logits, simulations=3)
+        _, found = search_case(one, value=value, logits=logits, simulations=3)
         assert found.weights @ reward[0] >= value
 
 
@@ -154,7 +154,7 @@ def test_actions_that_are_not_allowed_are_not_tried():
     probe = PROBES["mask"].build(False, masked=True)
     mask = np.asarray(probe.observe(probe.reset(KEY)[0])["action_mask"], bool)
     assert not mask.all()
-    action, found = searched(probe, simulations=32)
+    action, found = search_case(probe, simulations=32)
     assert mask[action] and np.isfinite(found.value)
     assert (found.weights[~mask] == 0).all() and found.weights.sum() == pytest.approx(1)
 

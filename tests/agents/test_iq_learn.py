@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from tiers import first, gated
+from tiers import first, gate_cases
 
 from forage.agents.actor_critic.iq_learn_sac import IQLearnSAC
 from forage.agents.q_learning.iq_learn import IQLearn
@@ -32,7 +32,7 @@ def transitions(environment, seed=0, count=40):
     return Transitions(seen[:-1], action, random.normal(size=count), seen[1:], last & even, last & ~even)
 
 
-def written(path, environment):
+def write_file(path, environment):
     setup = resolve("ppo", environment, seeds=1)
     files.write_data(path, transitions(environment), {"spec": setup.config()["spec"]})
     return str(path)
@@ -44,13 +44,13 @@ def test_the_objective_by_hand():
     value, after = np.array([3.5, 2.0, 2.5, 9.0]), np.array([1.0, 0.0, 1.0, 0.0])
     counts = np.array([1.0, 1.0, 1.0, 0.0])
 
-    def found(objective, own):
+    def find_results(objective, own):
         return small.compute(lambda *rows: inverse_q(*rows, 2, counts, objective, 0.5, own), q, value, after)
 
     # Rewards of demonstrations are 2 and 1; of the recorded action at the own state 2 - 1 = 1. V - V' is 2.5, 2, 1.5.
-    np.testing.assert_allclose(found("value", True), -1.5 + 2.0 + (4 + 1 + 1) / 3 / 2, rtol=1e-6)
-    np.testing.assert_allclose(found("value", False), -1.5 + 2.0 + (4 + 1) / 2 / 2, rtol=1e-6)
-    np.testing.assert_allclose(found("value_expert", False), -1.5 + 2.25 + 2.5 / 2, rtol=1e-6)
+    np.testing.assert_allclose(find_results("value", True), -1.5 + 2.0 + (4 + 1 + 1) / 3 / 2, rtol=1e-6)
+    np.testing.assert_allclose(find_results("value", False), -1.5 + 2.0 + (4 + 1) / 2 / 2, rtol=1e-6)
+    np.testing.assert_allclose(find_results("value_expert", False), -1.5 + 2.25 + 2.5 / 2, rtol=1e-6)
 
 
 def test_it_has_the_settings_of_the_authors_code_for_cartpole():
@@ -61,7 +61,7 @@ def test_it_has_the_settings_of_the_authors_code_for_cartpole():
     assert [x.shape for x in jax.tree.leaves(network) if x.ndim == 2] == [(4, 64), (64, 64), (64, 2)]
 
 
-def opened(environment):
+def open_one(environment):
     """An agent's spec, demonstrations that were read, and a batch of other transitions."""
     spec = resolve("ppo", environment, seeds=1).spec
     theirs, own = (experience_of(transitions(environment, seed), spec) for seed in (0, 1))
@@ -72,7 +72,7 @@ def opened(environment):
 @pytest.mark.parametrize("use_target", first(1, [True, False]))
 def test_values_move_as_the_equations_say(use_target):
     """One step of plain descent goes down the slope of the objective, worked out with NumPy's values."""
-    spec, shown, batch = opened("CartPole-v1")
+    spec, shown, batch = open_one("CartPole-v1")
     settings = {"temperature": 0.5, "objective": "value_expert", "regularise_own": False, "use_target": use_target}
     agent = IQLearn(demonstrations=shown, **SMALL, **settings, optimiser="sgd", learning_rate=0.1, activation="tanh")
     agent.check(spec)
@@ -96,10 +96,10 @@ def test_values_move_as_the_equations_say(use_target):
     bias = state.network.advantage.layers[-1].bias
     for i in range(2):  # the slope in the last bias, by small differences
 
-        def moved(by, i=i):
+        def move_by(by, i=i):
             return equinox.tree_at(lambda n: n.advantage.layers[-1].bias, state.network, bias.at[i].add(by))
 
-        slope = (objective(moved(1e-2)) - objective(moved(-1e-2))) / 2e-2
+        slope = (objective(move_by(1e-2)) - objective(move_by(-1e-2))) / 2e-2
         np.testing.assert_allclose(
             learned.network.advantage.layers[-1].bias[i] - bias[i], -0.1 * slope, rtol=2e-2, atol=1e-4
         )
@@ -107,7 +107,7 @@ def test_values_move_as_the_equations_say(use_target):
 
 
 def test_the_policy_is_the_softmax_of_values():
-    spec, shown, _ = opened("CartPole-v1")
+    spec, shown, _ = open_one("CartPole-v1")
     agent = IQLearn(demonstrations=shown, **SMALL, temperature=0.5)
     state = small.at_once(lambda: agent.init(jax.random.key(0), spec))
     seen = np.ones(4, np.float32)
@@ -119,7 +119,7 @@ def test_the_policy_is_the_softmax_of_values():
 
 def test_critics_move_as_the_equations_say():
     """The loss of one update, from the same random numbers, worked out with NumPy; the temperature stays."""
-    spec, shown, batch = opened("Pendulum-v1")
+    spec, shown, batch = open_one("Pendulum-v1")
     agent = IQLearnSAC(demonstrations=shown, **SMALL)
     agent.check(spec)
     state = small.at_once(lambda: agent.init(jax.random.key(0), spec))
@@ -152,13 +152,13 @@ def test_critics_move_as_the_equations_say():
 CASES = [("iq-learn", "CartPole-v1"), ("iq-learn-sac", "Pendulum-v1"), ("iq-learn", "gymnasium:CartPole-v1")]
 
 
-@pytest.mark.parametrize(("agent", "environment"), gated(CASES, CASES[:1]))
+@pytest.mark.parametrize(("agent", "environment"), gate_cases(CASES, CASES[:1]))
 @pytest.mark.thorough
 def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
-    data = written(tmp_path / "a.npz", environment.removeprefix("gymnasium:"))
+    data = write_file(tmp_path / "a.npz", environment.removeprefix("gymnasium:"))
     options = SMALL | {"demonstrations": data, "learning_starts": 8, "num_envs": 2}
     setup = resolve(agent, environment, steps=80, seeds=[3, 7], agent_options=options)
-    again, runner, report = small.resumed(setup, tmp_path, 7)
+    again, runner, report = small.resume_run(setup, tmp_path, 7)
     assert (np.asarray(report.metrics["updates"]) > 0).all()
     assert small.differing(runner.state, again.state) == []
     assert not any(40 in x.shape for x in jax.tree.leaves(runner.agent_states()))  # no copy of the data
@@ -166,12 +166,12 @@ def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
 
 @pytest.mark.thorough
 def test_a_file_alone_will_do(tmp_path, capsys):
-    data = written(tmp_path / "a.npz", "CartPole-v1")
+    data = write_file(tmp_path / "a.npz", "CartPole-v1")
     words = ("--demonstrations", data, "--data", data, "--objective", "value_expert", "--regularise-own", "false")
     words += ("--steps", "64", "--seeds", "2", "--hidden-sizes", "8", "--directory", tmp_path / "run")
-    code, out, _ = small.here(capsys, "train", "iq-learn", "CartPole-v1", *words)
+    code, out, _ = small.run_command(capsys, "train", "iq-learn", "CartPole-v1", *words)
     assert code == 0 and "64 updates" in out
-    code, _, _ = small.here(capsys, "evaluate", tmp_path / "run", "--episodes", "2")
+    code, _, _ = small.run_command(capsys, "evaluate", tmp_path / "run", "--episodes", "2")
     assert code == 0
 
 
@@ -199,6 +199,6 @@ def test_a_file_alone_will_do(tmp_path, capsys):
 )
 def test_what_is_refused(agent, environment, options, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    written(tmp_path / "a.npz", environment)
+    write_file(tmp_path / "a.npz", environment)
     with pytest.raises(ForageError, match=words):
         resolve(agent, environment, seeds=1, steps=2000, agent_options=options).runner()

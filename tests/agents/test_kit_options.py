@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
-from tiers import gated
+from tiers import gate_cases
 
 from forage.agents.actor_critic.base import ActorCritic
 from forage.agents.q_learning.dqn import DQN
@@ -52,12 +52,12 @@ def spec_of(kind):
     return Spec("x", SEEN, actions)
 
 
-def made(kind, options):
+def make_one(kind, options):
     known = {field.name for field in dataclasses.fields(kind)}
     return kind(**{name: value for name, value in {**SMALL, **options}.items() if name in known})
 
 
-def traced(agent, spec):
+def trace(agent, spec):
     """Trace a first state, an update and a reset after it. Raise `AssertionError` if a state changes its type."""
     shape = agent.segment, 4
     no, observation = jnp.zeros(shape, bool), jnp.ones((*shape, 3))
@@ -89,7 +89,7 @@ def test_most_agents_are_looked_at():
     assert len(KINDS) > 15
 
 
-@pytest.mark.parametrize(("name", "options"), gated(CASES, TELLING))
+@pytest.mark.parametrize(("name", "options"), gate_cases(CASES, TELLING))
 def test_an_option_is_learned_with_or_refused(name, options):
     kind = part_class("agent", name)
     known = {field.name for field in dataclasses.fields(kind)}
@@ -101,4 +101,4 @@ def test_an_option_is_learned_with_or_refused(name, options):
     except ForageError as error:
         assert str(error).endswith(".") and "Traceback" not in str(error)
         return
-    traced(agent, spec_of(kind))
+    trace(agent, spec_of(kind))

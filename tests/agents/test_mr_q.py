@@ -31,7 +31,7 @@ CLOCK = Clock(jnp.int32(9), jnp.float32(10))
 
 
 @functools.cache
-def begun(spec=BOX):
+def begin(spec=BOX):
     return at_once(lambda: AGENT.init(jax.random.key(0), spec))
 
 
@@ -54,7 +54,7 @@ def constant(critics, values):
 
 
 def test_targets_by_hand():
-    state = begun()
+    state = begin()
     target = state.target._replace(critics=constant(state.target.critics, [3.0, 2.0]))
     state = state._replace(target=target, scale=jnp.float32(4), target_scale=jnp.float32(2))
     found = compute(AGENT.goal, state, segments(), jax.random.key(0))
@@ -63,7 +63,7 @@ def test_targets_by_hand():
 
 
 def test_targets_look_at_what_the_last_step_led_to():
-    state, experience = begun()._replace(scale=jnp.float32(1), target_scale=jnp.float32(1)), segments()
+    state, experience = begin()._replace(scale=jnp.float32(1), target_scale=jnp.float32(1)), segments()
 
     def total(after):
         return AGENT.goal(state, experience._replace(next_observation=after), jax.random.key(0)).sum()
@@ -73,7 +73,7 @@ def test_targets_look_at_what_the_last_step_led_to():
 
 
 def test_the_encoders_loss_by_hand():
-    state = begun()
+    state = begin()
     nothing = jax.tree.map(jnp.zeros_like, state.encoder)
     state = state._replace(target=state.target._replace(encoder=nothing))
     weight = np.array([1.0, 1.0, 2.0], np.float32)
@@ -91,7 +91,7 @@ def test_the_encoders_loss_by_hand():
 
 
 def test_nothing_after_an_end_teaches_the_encoders():
-    state, experience = begun(), segments()
+    state, experience = begin(), segments()
     state = state._replace(tally=Tally(jnp.float32(1), jnp.float32(9), jnp.bool_(True)))
 
     def loss(reward, after):
@@ -106,7 +106,7 @@ def test_nothing_after_an_end_teaches_the_encoders():
 
 @pytest.mark.parametrize("spec", first(1, [BOX, CHOICE]))
 def test_encoders_then_critics_and_targets_once_a_turn(spec):
-    state = begun(spec)
+    state = begin(spec)
     learn, due = jax.jit(AGENT.learn), jax.jit(AGENT.due)
     batch = Batch(segments(spec), jnp.ones(3), jnp.arange(3))
 
@@ -147,7 +147,7 @@ def test_the_actor_climbs_the_mean_of_the_critics():
         moved = actor, state.critics, state.actor_optimiser, state.critic_optimiser
         return agent.improve(moved, state, experience, experience.action, nothing, jax.random.key(0))
 
-    def found():
+    def find_results():
         states = state.encoder.states(experience.observation[0])
         taken, before = state.actor(states, None, jax.random.key(0))
         pairs = state.encoder.pairs(states, taken)
@@ -156,7 +156,7 @@ def test_the_actor_climbs_the_mean_of_the_critics():
         higher, lower = (step(by)[1][1] for by in (1e-2, -1e-2))
         return each, before, loss, (bias(moved[0]) - bias(state.actor))[0], (higher - lower) / 2e-2
 
-    each, before, loss, moved, slope = compute(found)
+    each, before, loss, moved, slope = compute(find_results)
     assert np.abs(each[0] - each[1]).max() > 0.1
     np.testing.assert_allclose(loss, (0.25 * before[:, 0] ** 2 - each.mean(0))[[0, 2]].mean(), rtol=1e-4)
     np.testing.assert_allclose(moved, -0.5 * slope, rtol=2e-2)
@@ -165,7 +165,7 @@ def test_the_actor_climbs_the_mean_of_the_critics():
 
 def test_seeds_together_take_turns_together():
     """If each seed could be at another update, networks and memory would be copied at every one."""
-    states = jax.tree.map(lambda x: jnp.stack([x, x]), begun())
+    states = jax.tree.map(lambda x: jnp.stack([x, x]), begin())
 
     def turns(state):
         due = jax.lax.fori_loop(0, AGENT.due(state), lambda _, x: x + state.scale, 0.0)
@@ -178,7 +178,7 @@ def test_seeds_together_take_turns_together():
 
 def test_masked_numbers_are_never_taken():
     spec = Spec("Masked", spaces.Dict({"observation": SEEN, "action_mask": spaces.MultiBinary(3)}), CHOICE.action_space)
-    state = begun(spec)
+    state = begin(spec)
     seen = {"observation": jnp.ones(2), "action_mask": jnp.array([0, 1, 1], jnp.int8)}
     act = jax.jit(jax.vmap(lambda key: AGENT.act(state, ActInputs((), seen, key, True))[0]))
     assert set(act(jax.random.split(jax.random.key(0), 200)).tolist()) == {1, 2}

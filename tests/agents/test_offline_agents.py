@@ -199,11 +199,11 @@ def test_actions_are_drawn_uniformly_then_at_s_then_at_what_follows(kind):
         next_observation=np.array([[-0.7, 3.0, 0], [-0.9, 4.0, 0]]),
     )
 
-    def found():
+    def find_results():
         sampled = agent.sample(state, UpdateInputs(now, now.action, np.ones(2), keys=CriticKeys(sampled=KEY)))
         return sampled, agent.bounded(jnp.zeros((2, 2, 6)), sampled, now)
 
-    sampled, bounded = small.compute(found)
+    sampled, bounded = small.compute(find_results)
     np.testing.assert_allclose(sampled.action[:, 2:, 0], [[0.3, 0.3, -0.7, -0.7], [0.5, 0.5, -0.9, -0.9]], rtol=1e-6)
     np.testing.assert_allclose(sampled.log_density[:, 2:], [[-1, -1, 3, 3], [-2, -2, 4, 4]])
     assert len(np.unique(sampled.action[:, :2])) == 4 and sampled.action[:, :2].min() < 0 < sampled.action[:, :2].max()

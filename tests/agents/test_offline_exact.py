@@ -44,7 +44,7 @@ BATCH = Batch(
 )  # fmt: skip
 
 
-def trained(agent, updates, batch=BATCH, spec=SPEC, change=lambda state: state):
+def train_agent(agent, updates, batch=BATCH, spec=SPEC, change=lambda state: state):
     """Return the agent's state after a number of updates, each from all of the data."""
 
     def update(i, state):
@@ -74,7 +74,7 @@ def test_the_table_by_hand():
 @pytest.mark.parametrize("expectile", first(1, [0.5, 0.99]))
 def test_iqls_value_is_the_expectile_and_tends_to_the_best_in_the_data(expectile):
     agent = IQL(**VALUES, expectile=expectile, polyak=0.05)
-    state = trained(agent, 4000)
+    state = train_agent(agent, 4000)
     found = small.compute(state.value, np.eye(2, dtype=np.float32))
     expected = fixed_point(lambda q: expectile * q.max(1) + (1 - expectile) * q.min(1))  # of two numbers, each half
     np.testing.assert_allclose(found, expected, rtol=0.02)
@@ -85,20 +85,20 @@ def test_iqls_value_is_the_expectile_and_tends_to_the_best_in_the_data(expectile
 def hopeful(state):
     """The absent action is worth 10, as far as the networks know."""
 
-    def of(network):
+    def zero_layers(network):
         q = network.q if hasattr(network, "head") else network
         layers = (
             (lambda n: n.q.advantage.layers[-1].bias) if q is not network else (lambda n: n.advantage.layers[-1].bias)
         )
         return equinox.tree_at(layers, network, jnp.zeros(3).at[ABSENT].set(10.0))
 
-    return state._replace(network=of(state.network), target=of(state.target))
+    return state._replace(network=zero_layers(state.network), target=zero_layers(state.target))
 
 
 @functools.cache
 def q_values(kind, **options):
     agent = kind(**DEEP_Q, **options)
-    state = trained(agent, 4000, change=hopeful)
+    state = train_agent(agent, 4000, change=hopeful)
     seen = np.eye(2, dtype=np.float32)
     act = jax.vmap(
         lambda o: (agent.act(state, ActInputs((), o, jax.random.key(0), False))[0], agent.action_values(state, (), o))
@@ -134,7 +134,7 @@ def test_cqls_value_lies_below_its_policys_own():
 
 def test_bc_takes_what_was_taken():
     agent = BC(**SMALL)
-    state = trained(agent, 2000)
+    state = train_agent(agent, 2000)
     found = small.compute(jax.vmap(lambda o: agent.probabilities(state, o, explore=True)), np.eye(2, dtype=np.float32))
     behaviour = np.array([0.5, 0.5])
     divergence = (behaviour * np.log(behaviour / found[:, :2])).sum(1)
@@ -154,11 +154,11 @@ LINEAR = Batch(
 )  # fmt: skip
 
 
-def chosen(agent, updates=1000):
+def choose(agent, updates=1000):
     batch = LINEAR
     if agent.segment == 2:
         batch = LINEAR._replace(experience=jax.tree.map(lambda x: np.concatenate([x, x]), LINEAR.experience))
-    state = trained(agent, updates, batch, LINE)
+    state = train_agent(agent, updates, batch, LINE)
     observation = np.float32([1.0, 0.0])
     action = small.compute(lambda s: agent.act(s, ActInputs((), observation, jax.random.key(0), False))[0], state)
     value = small.compute(lambda s: each_value(s.critics, ONCE[0, :1], jnp.ones((1, 1))).min(), state)
@@ -167,7 +167,7 @@ def chosen(agent, updates=1000):
 
 @pytest.mark.thorough
 def test_td3_goes_where_no_data_are():
-    assert chosen(TD3(**SMALL))[0] > 0.7
+    assert choose(TD3(**SMALL))[0] > 0.7
 
 
 SOFT = {"hidden_sizes": (32,), "value_sizes": (), "learning_rate": 3e-3, "policy_learning_rate": 3e-3, "samples": 4}
@@ -180,7 +180,7 @@ SOFT = {"hidden_sizes": (32,), "value_sizes": (), "learning_rate": 3e-3, "policy
     ids=lambda agent: type(agent).__name__,
 )
 def test_nobody_else_leaves_the_data(agent):
-    action, value = chosen(agent)
+    action, value = choose(agent)
     assert action < 0.25, "the policy goes where no data are"
     if isinstance(agent, CQL):
         assert value < 3.0, "the value of an action that nobody took is above all that was paid"

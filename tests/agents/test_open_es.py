@@ -9,7 +9,7 @@ import pytest
 import small
 from gymnasium import spaces
 from jax.flatten_util import ravel_pytree
-from tiers import gated
+from tiers import gate_cases
 
 from forage.agents.evolution.open_es import OpenES, centred_ranks, gradient
 from forage.config import registry
@@ -114,18 +114,22 @@ def test_steps_are_those_of_the_authors_program():
     np.testing.assert_allclose(found, theta, atol=2e-5)
 
 
-def refused(words: str, environment: Any = "CartPole-v1", options: dict[str, Any] | None = None, **more: Any) -> None:
+def check_refused(
+    words: str, environment: Any = "CartPole-v1", options: dict[str, Any] | None = None, **more: Any
+) -> None:
     with pytest.raises(ForageError, match=words):
         resolve("open-es", environment, seeds=1, agent_options=QUICK | (options or {}), **more).runner()
 
 
 def test_what_cannot_be_is_refused():
-    refused("take a num_envs that 4 divides, not 6", options={"num_envs": 6, "episodes": 2})
-    refused("sigma of open-es is above 0", options={"sigma": 0.0})
-    refused("last up to 500 steps; give it a rollout_length of 500 or more, not 100", options={"rollout_length": 100})
-    refused("runs on the host; use a native environment such as CartPole-v1", "gymnasium:CartPole-v1")
-    refused("one policy for one agent, and Together has 2; ppo learns there", EnvironmentCopies(CartPole(), 2))
-    refused("visits cannot be counted; leave visits out", "tabular:Chain-5", visits=True)
+    check_refused("take a num_envs that 4 divides, not 6", options={"num_envs": 6, "episodes": 2})
+    check_refused("sigma of open-es is above 0", options={"sigma": 0.0})
+    check_refused(
+        "last up to 500 steps; give it a rollout_length of 500 or more, not 100", options={"rollout_length": 100}
+    )
+    check_refused("runs on the host; use a native environment such as CartPole-v1", "gymnasium:CartPole-v1")
+    check_refused("one policy for one agent, and Together has 2; ppo learns there", EnvironmentCopies(CartPole(), 2))
+    check_refused("visits cannot be counted; leave visits out", "tabular:Chain-5", visits=True)
 
 
 @pytest.mark.parametrize(
@@ -139,11 +143,11 @@ def test_what_cannot_be_is_refused():
 )
 def test_parts_without_use_are_refused(port, name):
     part = registry.build(port, name, {})
-    refused(f"plays itself, so --{port} {name} has no use there; leave it out", **{port: part})
+    check_refused(f"plays itself, so --{port} {name} has no use there; leave it out", **{port: part})
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("environment", gated(["Pendulum-v1", "grid:Empty-5x5"], ["Pendulum-v1"]))
+@pytest.mark.parametrize("environment", gate_cases(["Pendulum-v1", "grid:Empty-5x5"], ["Pendulum-v1"]))
 def test_other_spaces_work(environment):
     sizes = {"hidden_sizes": (4,)} if environment == "Pendulum-v1" else {}
     runner = resolve("open-es", environment, seeds=2, agent_options={"num_envs": 4} | sizes).runner()

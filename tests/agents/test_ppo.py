@@ -223,16 +223,16 @@ def test_updates_end_once_the_policy_is_far_from_the_old_one():
     state = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))
     batch = rollout([0, 0, 1, 1], [0, 1, 0, 1], [3, 1, 2, 5], [0] * 4, [1] * 4, [0] * 4, AGENT)
 
-    def learned(**settings):
+    def run_learn(**settings):
         later, metrics, _ = small.compute(dataclasses.replace(agent, **settings).learn, state, batch, CLOCK, KEY)
         weights = jax.tree.leaves(later.network)
         return np.concatenate([np.ravel(leaf) for leaf in weights]), float(metrics["approximate_kl"])
 
-    whole, divergence = learned(epochs=4)
+    whole, divergence = run_learn(epochs=4)
     assert divergence > 1e-3
-    np.testing.assert_allclose(learned(epochs=4, target_kl=1e3)[0], whole, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(run_learn(epochs=4, target_kl=1e3)[0], whole, rtol=1e-5, atol=1e-7)
     # The first update begins at the old policy; before the second the new one is too far already.
-    np.testing.assert_allclose(learned(epochs=4, target_kl=1e-9)[0], learned(epochs=1)[0], rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(run_learn(epochs=4, target_kl=1e-9)[0], run_learn(epochs=1)[0], rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("source", first(1, [GUIDE, NOBODY, GONE, MODEL]))
@@ -240,13 +240,13 @@ def test_advantages_are_standardised_and_entropy_is_told_of_the_agents_own_steps
     agent = dataclasses.replace(PLAIN, num_envs=1, rollout_length=4, epochs=1, discount=0.0, max_gradient_norm=1e9)
     state = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))._replace(network=table())
 
-    def learned(other):
+    def run_learn(other):
         """From the agent's own steps in state 0, worth 1 and -1 more than expected, and from another's in state 1."""
         batch = rollout([0, 0, 1, 1], [0, 1, 0, 0], [3, 1, other, other], [0] * 4, [1] * 4, [0] * 4, AGENT)
         experience = batch.experience._replace(source=np.array([[AGENT], [AGENT], [source], [source]]))
         return jax.jit(agent.learn)(state, batch._replace(experience=experience), CLOCK, KEY)
 
-    little, much = learned(0.0), learned(1000.0)
+    little, much = run_learn(0.0), run_learn(1000.0)
     np.testing.assert_allclose(little[0].network.actor.weight, much[0].network.actor.weight, atol=1e-7)
     np.testing.assert_allclose([little[1]["policy_loss"], much[1]["policy_loss"]], 0.0, atol=1e-6)
     np.testing.assert_allclose([little[1]["entropy"], much[1]["entropy"]], H0, rtol=1e-5)
@@ -256,11 +256,11 @@ def test_only_the_agents_own_actions_move_the_policy():
     agent = dataclasses.replace(PLAIN, num_envs=1, rollout_length=2, epochs=1)
     state = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))
 
-    def learned(source):
+    def run_learn(source):
         batch = rollout([0, 1], [1, 0], [1, 5], [1, 0], [0, 0], [0, 0], source)
         return jax.jit(agent.learn)(state, batch, CLOCK, KEY)[0].network
 
-    guided, own = learned(GUIDE), learned(AGENT)
+    guided, own = run_learn(GUIDE), run_learn(AGENT)
     np.testing.assert_array_equal(guided.actor.weight, state.network.actor.weight)
     assert np.abs(own.actor.weight - state.network.actor.weight).max() > 1e-5
     assert np.abs(guided.critic.weight - state.network.critic.weight).max() > 1e-5
@@ -290,7 +290,7 @@ def test_standardised_within_each_minibatch():
 REMEMBERING = PPO(num_envs=4, rollout_length=5, minibatches=2, gru_size=3, hidden_sizes=(3,))
 
 
-def remembered(agent, spec, actions, ended, state):
+def replay_memory(agent, spec, actions, ended, state):
     """Experience as the loop would make it, step by step, and the log-probabilities and values on the way."""
     network, hidden = state.network, jax.vmap(lambda _: agent.init_hidden(spec))(jnp.arange(4))
     hidden = hidden._replace(features=hidden.features + 0.3)  # as after an earlier rollout
@@ -320,7 +320,7 @@ def test_the_rollout_at_once_is_the_rollout_step_by_step(space):
     space.seed(0)
     actions = np.array([[space.sample() for _ in range(4)] for _ in range(5)])
     ended = jnp.zeros((5, 4), bool).at[1, 0].set(True).at[2, 3].set(True).at[4, 1].set(True)
-    (log_probability, value), aux = jax.jit(lambda: remembered(REMEMBERING, spec, actions, ended, state))()
+    (log_probability, value), aux = jax.jit(lambda: replay_memory(REMEMBERING, spec, actions, ended, state))()
     assert np.abs(np.asarray(aux.action[1:])).max() > 0 and not np.asarray(aux.action[2, 0]).any()
     observation = (np.arange(4)[None] + np.arange(5)[:, None]) % 2
     first = jnp.concatenate([np.zeros((1, 4), bool), ended[:-1]])

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiers import gated
+from tiers import gate_cases
 
 from forage.agents.actor_critic.bro import BRO
 from forage.agents.actor_critic.crossq import CrossQ
@@ -360,7 +360,7 @@ def best_allowed(q: Any, observation: Any) -> Any:
     return jnp.max(q if mask is None else jnp.where(mask, q, -jnp.inf))
 
 
-class Found(NamedTuple):
+class FoundRecord(NamedTuple):
     """An agent's estimates for one history, and the right ones."""
 
     expected: OptimalChoice
@@ -391,13 +391,13 @@ def obstacle(trial: Trial, probe: str, form: str, runner: str) -> str | None:
     """Return the reason why an agent cannot be put to a probe; `None` if it can."""
     try:
         build(probe, form, runner)
-        trial.agent.check(known(trial.agent, spec(form, runner)))
+        trial.agent.check(with_horizon(trial.agent, spec(form, runner)))
     except ForageError as error:
         return str(error)
     for find in MORE_REASONS:
         if reason := find(trial.agent, probe, form, runner):
             return reason
-    if runner == "episodes" and (reason := unsaid(trial.agent, probe, form)):
+    if runner == "episodes" and (reason := missing_reason(trial.agent, probe, form)):
         return reason
     if isinstance(trial.agent, SimBaV2) and probe == "delay":
         return "It stays at an action between the two, also after 60,000 steps (0.61 for 0.80); why is not known."
@@ -412,7 +412,7 @@ def obstacle(trial: Trial, probe: str, form: str, runner: str) -> str | None:
     return FORGETS if PROBES[probe].needs == "memory" and forgets else None
 
 
-def unsaid(agent: Agent, probe: str, form: str) -> str | None:
+def missing_reason(agent: Agent, probe: str, form: str) -> str | None:
     """Return the reason why a probe cannot check an agent of sequences; `None` if it can."""
     if isinstance(agent, TrajectoryTransformer) and probe in ("coin", "termination", "delay", "forgetting"):
         return "A plan's states and rewards are the likeliest, where chance has others as well."
@@ -434,7 +434,7 @@ def unsaid(agent: Agent, probe: str, form: str) -> str | None:
     return None
 
 
-def known(agent: Agent, spec: Spec) -> Spec:
+def with_horizon(agent: Agent, spec: Spec) -> Spec:
     """The spec with a longest length of an episode, longer than any, for an agent that asks for one."""
     return dataclasses.replace(spec, horizon=64) if isinstance(agent, tuple(ASK_FOR_LENGTH)) else spec
 
@@ -445,13 +445,13 @@ def fitting(trial: Trial, form: str, runner: str) -> list[str]:
 
 def learner(trial: Trial, spec: Any, environment: Probe | None = None) -> Learner:
     memory = default_memory(trial.agent) if trial.agent.on_policy else UniformReplay(capacity=4096)
-    memory, spec = trial.memory or memory, known(trial.agent, spec)
+    memory, spec = trial.memory or memory, with_horizon(trial.agent, spec)
     result = Learner(trial.agent, trial.behaviour or default_behaviour(trial.agent), EnvironmentReward(), memory, spec)
     result.check(environment)
     return result
 
 
-def train_on_device(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[Found]]:
+def train_on_device(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[FoundRecord]]:
     """Trains on all probes at once, one in each seed, so that there is one program to compile."""
     probes = [build(name, form, "device") for name in names]
     kind = EvolutionLoop if isinstance(trial.agent, Evolver) else DeviceLoop
@@ -471,7 +471,7 @@ def train_on_device(trial: Trial, form: str, names: Sequence[str]) -> dict[str, 
     return found
 
 
-def train_on_host(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[Found]]:
+def train_on_host(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[FoundRecord]]:
     """Trains on all probes at once, side by side in one environment."""
     probe = combine_probes([build(name, form, "host") for name in names])
     one = learner(trial, spec_of(probe, f"Probes with {form} actions"))
@@ -480,13 +480,13 @@ def train_on_host(trial: Trial, form: str, names: Sequence[str]) -> dict[str, li
     runner.begin()
     report = runner.advance(steps // runner.steps_per_iteration)
     assert report.environment_finite[0] and report.agent_finite[0]
-    found: dict[str, list[Found]] = {name: [] for name in names}
+    found: dict[str, list[FoundRecord]] = {name: [] for name in names}
     for one_found in look(one, jax.device_get(runner.loops[0].state.agent), probe):
         found[names[one_found.expected.state // STATES]].append(one_found)
     return found
 
 
-def train_together(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[Found]]:
+def train_together(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[FoundRecord]]:
     """Train many agents in one environment, each in a probe of its own, which they leave at different times."""
     probe = combine_probes([build(name, form, "together") for name in names])
     team = EnvironmentCopies(probe, TOGETHER)
@@ -497,14 +497,14 @@ def train_together(trial: Trial, form: str, names: Sequence[str]) -> dict[str, l
     runner.begin()
     report = runner.advance(steps // runner.steps_per_iteration)
     assert report.environment_finite[0] and report.agent_finite[0]
-    found: dict[str, list[Found]] = {name: [] for name in names}
+    found: dict[str, list[FoundRecord]] = {name: [] for name in names}
     one = learner(trial, spec_of(probe, "One of them"))
     for one_found in look(one, jax.tree.map(lambda x: x[0], jax.device_get(runner.agent_states())), probe):
         found[names[one_found.expected.state // STATES]].append(one_found)
     return found
 
 
-def recorded(probe: Probe, steps: int, best: Any) -> Experience:
+def record_episodes(probe: Probe, steps: int, best: Any) -> Experience:
     """Return transitions (leaves `transition ...`) of the policy with the action `best` in each state; `None`: any
     action.
     """
@@ -525,10 +525,10 @@ def recorded(probe: Probe, steps: int, best: Any) -> Experience:
     return jax.lax.scan(step, probe.reset(first), jax.random.split(key, steps))[1]
 
 
-def train_from_data(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[Found]]:
+def train_from_data(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[FoundRecord]]:
     """Trains on all probes at once, side by side in one data set."""
     probe = beside([build(name, form, "host") for name in names])
-    record = jax.jit(recorded, static_argnums=1)
+    record = jax.jit(record_episodes, static_argnums=1)
     if hasattr(trial.agent, "demonstrations"):
         shown = Demonstrations("probes", "", record(probe, 60_000, best_actions(probe)))
         trial = trial._replace(agent=dataclasses.replace(trial.agent, demonstrations=shown))
@@ -542,7 +542,7 @@ def train_from_data(trial: Trial, form: str, names: Sequence[str]) -> dict[str, 
     runner = DeviceRunner(batch_seeds(loop, {}), [0], trial.steps)
     runner.begin()
     assert runner.advance(trial.steps).agent_finite.all()
-    found: dict[str, list[Found]] = {name: [] for name in names}
+    found: dict[str, list[FoundRecord]] = {name: [] for name in names}
     for one_found in look(one, jax.tree.map(lambda x: x[0], jax.device_get(runner.agent_states())), probe):
         found[names[one_found.expected.state // STATES]].append(one_found)
     return found
@@ -555,13 +555,13 @@ def best_actions(probe: Probe) -> Any:
     return chosen.astype(jnp.float32)[:, None] if probe.continuous else chosen.astype(jnp.int32)
 
 
-def train_from_episodes(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[Found]]:
+def train_from_episodes(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[FoundRecord]]:
     """Trains on all probes at once, one data set in each seed: the return to ask for is the best of one probe."""
     probes = [build(name, form, "host") for name in names]
     at = spec_of(probes[0], f"Probes with {form} actions")
     opened = []
     for probe in probes:
-        data = jax.jit(recorded, static_argnums=(1, 2))(probe, 20_000, None)
+        data = jax.jit(record_episodes, static_argnums=(1, 2))(probe, 20_000, None)
         opened.append(OpenedDataSet("probes", "", data).with_returns(trial.agent, np.asarray(data.reward, float)))
     one = Learner(trial.agent, default_behaviour(trial.agent), EnvironmentReward(), opened[0], at)
     loop = OfflineLoop(one, probes[0], Same(), Reset())
@@ -577,7 +577,7 @@ def train_from_episodes(trial: Trial, form: str, names: Sequence[str]) -> dict[s
     return {name: look(one, jax.tree.map(lambda x, i=i: x[i], states), probe) for i, (name, probe) in rows}
 
 
-def look(learner: Learner, state: Any, probe: Probe) -> list[Found]:
+def look(learner: Learner, state: Any, probe: Probe) -> list[FoundRecord]:
     """Leads the agent through every history, and asks for its value and its action at the end."""
     found = []
     for expected in probe.optimal_values(DISCOUNT):
@@ -590,7 +590,7 @@ def look(learner: Learner, state: Any, probe: Probe) -> list[Found]:
                 hidden = learner.agent.observe_reward(state, hidden, paid)
         if isinstance(learner.agent, Recurrent):
             value = worth(state, [*expected.history, expected.history[-1]], action)
-        found.append(Found(expected, float(value), float(np.asarray(action).reshape(()))))
+        found.append(FoundRecord(expected, float(value), float(np.asarray(action).reshape(()))))
     return found
 
 
@@ -617,7 +617,7 @@ def ask(learner: Learner, state: Any, hidden: Any, observation: Any, world: Worl
 
 
 @functools.cache
-def results(agent: str, form: str, runner: str) -> dict[str, list[Found]]:
+def results(agent: str, form: str, runner: str) -> dict[str, list[FoundRecord]]:
     trial = TRIALS[runner][agent]
     return TRAIN[runner](trial, form, fitting(trial, form, runner))
 
@@ -650,8 +650,8 @@ GATE = [case for case in CASES if case[:3] == ("ppo", "discrete", "device")]
 GATE += [("ppo", "discrete", "host", probe) for probe in ("truncation", "reset")]
 
 
-@pytest.mark.parametrize(("agent", "form", "runner", "probe"), gated(CASES, GATE))
-@pytest.mark.usefixtures("optimised")
+@pytest.mark.parametrize(("agent", "form", "runner", "probe"), gate_cases(CASES, GATE))
+@pytest.mark.usefixtures("optimised_programs")
 def test_agent_passes_probe(agent, form, runner, probe):
     if reason := obstacle(TRIALS[runner][agent], probe, form, runner):
         pytest.skip(reason)

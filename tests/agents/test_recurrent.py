@@ -35,7 +35,7 @@ CLOCK = Clock(jnp.int32(9), jnp.float32(10))
 
 
 @functools.cache
-def begun(name):
+def begin(name):
     return at_once(lambda: AGENTS[name].init(jax.random.key(0), SPEC))
 
 
@@ -75,7 +75,7 @@ def test_an_lstm_by_hand():
 @pytest.mark.parametrize("name", first(1, AGENTS))
 def test_it_acts_as_learning_reads_its_history(name):
     agent = AGENTS[name]
-    state = begun(name)
+    state = begin(name)
     seen = np.random.default_rng(1).normal(size=(5, 1, 2)).astype(np.float32)
 
     def make():
@@ -96,7 +96,7 @@ def test_it_acts_as_learning_reads_its_history(name):
 @pytest.mark.parametrize("name", first(1, AGENTS))
 def test_an_update_hears_whole_histories_and_nothing_after_their_end(name):
     agent = AGENTS[name]
-    state = begun(name)
+    state = begin(name)
     learn = jax.jit(lambda experience: agent.learn(
         state, Batch(experience, jnp.ones(2), jnp.arange(2)), CLOCK, jax.random.key(1)
     ))  # fmt: skip
@@ -117,7 +117,7 @@ def test_an_update_hears_whole_histories_and_nothing_after_their_end(name):
 def test_td3_target_by_hand():
     """With target critics of one value, a step that continues has the target r + discount Q, and the last one r."""
     agent = AGENTS["td3"]
-    state = begun("td3")
+    state = begin("td3")
     zeros = jax.tree.map(jnp.zeros_like, state.target_critics)
     bias = lambda critic: critic.body.layers[-1].bias  # noqa: E731
     state = state._replace(target_critics=equinox.tree_at(bias, zeros, jnp.array([[3.0], [2.0]])))

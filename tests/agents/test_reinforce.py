@@ -10,7 +10,7 @@ import pytest
 import small
 from check_helpers import check
 from gymnasium import spaces
-from tiers import gated
+from tiers import gate_cases
 
 from forage.agents.policy_gradient.reinforce import Reinforce
 from forage.config.resolve import resolve
@@ -37,7 +37,7 @@ def rollout(**changes: Any) -> Experience:
     return made._replace(**changes)
 
 
-def learned(agent: Reinforce, experience: Experience) -> Any:
+def run_learn(agent: Reinforce, experience: Experience) -> Any:
     state = agent.init(KEY, SPEC)
     batch = Batch(experience, jnp.ones(2), jnp.arange(2))
     return state, *jax.jit(agent.learn)(state, batch, CLOCK, KEY)
@@ -51,11 +51,11 @@ ADVANTAGES = {
 }
 
 
-@pytest.mark.parametrize("baseline", gated(ADVANTAGES, ["group"]))
+@pytest.mark.parametrize("baseline", gate_cases(ADVANTAGES, ["group"]))
 def test_the_gradient_is_that_of_the_formula(baseline):
     agent = Reinforce(**AGENT_OF, baseline=baseline, discount=0.5)
     experience = rollout()
-    state, after, metrics, _ = learned(agent, experience)
+    state, after, metrics, _ = run_learn(agent, experience)
     first, second, third = ADVANTAGES[baseline]
     weights = np.zeros((6, 2), np.float32)
     weights[:2, 0], weights[2:5, 0], weights[:4, 1] = first, second, third
@@ -80,23 +80,23 @@ def test_the_gradient_is_that_of_the_formula(baseline):
 def test_what_did_not_end_and_what_others_chose_teaches_nothing():
     """Neither the unfinished tails nor the actions of another change anything."""
     agent = Reinforce(**AGENT_OF, baseline="group")
-    _, plain, _, _ = learned(agent, rollout())
+    _, plain, _, _ = run_learn(agent, rollout())
     other = rollout().action.copy()
     other[5, 0], other[4:, 1] = 0, 1
     reward = rollout().reward.copy()
     reward[5, 0], reward[4:, 1] = 1e6, -1e6
-    _, found, _, _ = learned(agent, rollout(action=other, reward=reward))
+    _, found, _, _ = run_learn(agent, rollout(action=other, reward=reward))
     assert not small.differing(jax.device_get(plain.network), jax.device_get(found.network))
     source = rollout().source.copy()
     source[0, 0] = GONE
-    _, found, _, _ = learned(agent, rollout(source=source))
+    _, found, _, _ = run_learn(agent, rollout(source=source))
     assert small.differing(jax.device_get(plain.network), jax.device_get(found.network))
 
 
 def test_the_advantage_of_grpo_has_no_scale():
     agent = Reinforce(**AGENT_OF, baseline="group", standardise=True)
-    _, plain, _, _ = learned(agent, rollout())
-    _, found, _, _ = learned(agent, rollout(reward=1000 * rollout().reward))
+    _, plain, _, _ = run_learn(agent, rollout())
+    _, found, _, _ = run_learn(agent, rollout(reward=1000 * rollout().reward))
     for one, other in zip(jax.tree.leaves(plain.network), jax.tree.leaves(found.network), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
@@ -142,7 +142,7 @@ def test_it_runs_with_any_actions(environment, options):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("baseline", gated(["none", "group"], ["group"]))
+@pytest.mark.parametrize("baseline", gate_cases(["none", "group"], ["group"]))
 def test_learns_the_toy_language(baseline):
     setup = resolve(
         "reinforce", "language:Reverse-2", steps=16_000, seeds=[0, 1, 2, 3, 4], starts=Groups(8),

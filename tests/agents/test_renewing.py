@@ -25,7 +25,7 @@ def batch(spec):
     return Batch(experience, jnp.ones(5), jnp.arange(5))
 
 
-def changed(agent, spec, updates):
+def change(agent, spec, updates):
     """Return, for each update, the names of the state's fields that `reset_networks` changed, and its own metrics."""
 
     @jax.jit
@@ -47,7 +47,7 @@ def changed(agent, spec, updates):
 @pytest.mark.thorough
 def test_networks_and_optimisers_begin_anew_and_updates_are_counted_on(Kind):
     agent = Kind(hidden_sizes=(8,), batch_size=5, reset_interval=2)
-    state, found = changed(agent, SPEC, 5)
+    state, found = change(agent, SPEC, 5)
     everything = set(state._asdict()) - {"updates", "norm"}  # which nothing observed here
     # With the first update after two of them: a run of two or four ends with what it has learned.
     assert [names for names, _ in found] == [set(), set(), everything, set(), everything]
@@ -61,7 +61,7 @@ def test_networks_and_optimisers_begin_anew_and_updates_are_counted_on(Kind):
 
 def test_dormant_units_are_recycled_in_actor_and_critics_not_in_targets():
     agent = SAC(hidden_sizes=(8,), batch_size=5, recycle_interval=2, dormant_threshold=0.5, count_dormant=True)
-    _, found = changed(agent, SPEC, 3)
+    _, found = change(agent, SPEC, 3)
     recycled = {"actor", "critics", "actor_optimiser", "critic_optimiser"}
     assert [names for names, _ in found] == [set(), recycled, set()]
     assert all(0 < float(metrics["dormant"]) < 1 for _, metrics in found)
@@ -73,7 +73,7 @@ def test_dqn_recycles_its_network_alone():
     agent = DQN(
         hidden_sizes=(8,), batch_size=5, n_step=1, recycle_interval=2, dormant_threshold=0.5, count_dormant=True
     )
-    _, found = changed(agent, NUMBERED, 3)
+    _, found = change(agent, NUMBERED, 3)
     assert [names for names, _ in found] == [set(), {"network", "optimiser"}, set()]
     assert all(0 < float(metrics["dormant"]) < 1 for _, metrics in found)
 

@@ -140,7 +140,7 @@ def test_critic_loss_is_weighted():
     np.testing.assert_allclose(value, 4.0)
 
 
-def without(batch, left, other):
+def leave_out(batch, left, other):
     """Return the batch with an agent gone in its rows `left`, with observations `other` there."""
     source = jnp.where(left, GONE, 0)[None].astype(jnp.int32)
     see = lambda x: jnp.where(left[None, :, None], jnp.asarray(other, x.dtype), x)  # noqa: E731
@@ -153,18 +153,18 @@ def test_nothing_is_learned_from_agents_that_have_left():
     left = np.array([False, True, True])
     pairs = [
         (AGENT, SPEC, transitions(np.ones((3, 3)), *THREE[1:]), (2.0, -7.0)),
-        (DISCRETE, MASKED, transitions(masked([[1, 1, 0]] * 3), np.array([0, 1, 1]), *THREE[2:]), (1, 0)),
+        (DISCRETE, MASKED, transitions(mask_rows([[1, 1, 0]] * 3), np.array([0, 1, 1]), *THREE[2:]), (1, 0)),
     ]
     for agent, spec, batch, others in pairs:
         state, learn = beginning(agent, spec), jax.jit(agent.learn)
-        found = [learn(state, without(batch, left, other), CLOCK, jax.random.key(0)) for other in others]
+        found = [learn(state, leave_out(batch, left, other), CLOCK, jax.random.key(0)) for other in others]
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(found))  # also where nothing is allowed
         (one, *_, error), (two, *_, again) = found
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7), one, two)
         assert one.log_temperature != state.log_temperature
         for errors in (error, again):
             assert errors[0] > 0 and not errors[1:].any()
-        nothing = learn(state, without(batch, np.ones(3, bool), others[0]), CLOCK, jax.random.key(0))[0]
+        nothing = learn(state, leave_out(batch, np.ones(3, bool), others[0]), CLOCK, jax.random.key(0))[0]
         jax.tree.map(np.testing.assert_array_equal, nothing.actor, state.actor)
         assert nothing.log_temperature == state.log_temperature
 
@@ -180,15 +180,15 @@ def test_means_are_over_what_counts():
     np.testing.assert_allclose(*found, rtol=1e-5)
     discrete = discrete_state(DISCRETE, [math.log(3), 0.0, 9.0], [[1.0, 2.0, 90.0]] * 2, [[0.0] * 3] * 2)
     loss = lambda o, *counts: DISCRETE.actor_loss(discrete.actor, discrete.critics, jnp.float32(0), o, *counts)  # noqa: E731
-    some, (entropy, _) = compute(loss, masked([[1, 1, 0], [0, 0, 0], [1, 0, 0]]), counts)
-    np.testing.assert_allclose(some, compute(loss, masked([[1, 1, 0], [1, 0, 0]]))[0], rtol=1e-5)
+    some, (entropy, _) = compute(loss, mask_rows([[1, 1, 0], [0, 0, 0], [1, 0, 0]]), counts)
+    np.testing.assert_allclose(some, compute(loss, mask_rows([[1, 1, 0], [1, 0, 0]]))[0], rtol=1e-5)
     target = np.array([0.5, 7.0, 0.1])
     found = DISCRETE.temperature_loss(jnp.float32(0), entropy, target, counts)
     np.testing.assert_allclose(found, (entropy - target)[counts].mean(), rtol=1e-5)
-    np.testing.assert_array_equal(DISCRETE.entropy_target(discrete.actor, masked([[0, 0, 0]])), [0.0])
+    np.testing.assert_array_equal(DISCRETE.entropy_target(discrete.actor, mask_rows([[0, 0, 0]])), [0.0])
 
 
-def drawn(actor, observation, noise):
+def draw_case(actor, observation, noise):
     return actor(observation).from_noise(noise)
 
 
@@ -196,14 +196,14 @@ def test_density_integrates_to_one_and_agrees_with_the_distribution():
     state = sac_state(AGENT, mean=(0.3, 0.0), log_std=(-0.5, 0.0))
     action = jnp.linspace(-0.99999, 0.99999, 20_001)
     noise = np.stack([(jnp.arctanh(action) - 0.3) / math.exp(-0.5), np.zeros_like(action)], axis=1)
-    found, log_density = compute(drawn, state.actor, np.zeros((action.size, 3)), noise)
+    found, log_density = compute(draw_case, state.actor, np.zeros((action.size, 3)), noise)
     np.testing.assert_allclose(found[:, 0], action, atol=1e-5)
     log_density = log_density + 0.5 * math.log(2 * math.pi)  # less that of the second dimension at its mode
     mass = np.trapezoid if hasattr(np, "trapezoid") else np.trapz
     np.testing.assert_allclose(mass(np.exp(log_density), action), 1.0, atol=1e-3)
 
     key, policy = jax.random.key(3), SquashedGaussian(np.array([0.3, 0.0]), np.array([-0.5, 0.0]))
-    batch = compute(drawn, state.actor, np.zeros((1, 3)), jax.random.normal(key, (2,))[None])
+    batch = compute(draw_case, state.actor, np.zeros((1, 3)), jax.random.normal(key, (2,))[None])
     for mine, theirs in zip(batch, policy.sample(key), strict=True):
         np.testing.assert_allclose(mine[0], theirs, rtol=1e-5)
 
@@ -221,9 +221,9 @@ def test_deviations_are_cut_or_squashed():
 
 def test_log_density_stays_finite_far_out():
     state = sac_state(AGENT, mean=(30.0, -30.0))
-    action, log_density = compute(drawn, state.actor, np.zeros((1, 3)), np.ones((1, 2)))
+    action, log_density = compute(draw_case, state.actor, np.zeros((1, 3)), np.ones((1, 2)))
     assert np.isfinite(log_density).all() and np.abs(action).max() <= 1
-    slope = compute(jax.grad(lambda actor: drawn(actor, jnp.zeros((1, 3)), jnp.ones((1, 2)))[1].sum()), state.actor)
+    slope = compute(jax.grad(lambda actor: draw_case(actor, jnp.zeros((1, 3)), jnp.ones((1, 2)))[1].sum()), state.actor)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(slope))
 
 
@@ -345,7 +345,7 @@ def test_twins_differ_and_see_the_same_batch():
     assert jax.tree.all(jax.tree.map(jnp.array_equal, state.critics, state.target_critics))
 
 
-def masked(mask):
+def mask_rows(mask):
     """Equal observations, one for each row of the mask."""
     mask = np.asarray(mask, jnp.int8)
     return {"observation": np.zeros((*mask.shape[:-1], 3)), "action_mask": mask}
@@ -355,7 +355,7 @@ def test_discrete_expectations_by_hand_with_masks():
     agent = dataclasses.replace(DISCRETE, initial_temperature=0.5)
     values, targets = [[1.0, 2.0, 90.0], [3.0, 1.5, 90.0]], [[4.0, 8.0, 90.0], [5.0, 6.0, 90.0]]
     state = discrete_state(agent, [math.log(3), 0.0, 9.0], values, targets)
-    observation = masked([[1, 1, 0], [1, 0, 0]])
+    observation = mask_rows([[1, 1, 0], [1, 0, 0]])
     p = np.array([0.75, 0.25])
     goal = compute(agent.target, state, np.ones(2), observation, np.zeros(2, bool))
     np.testing.assert_allclose(goal, [1 + 0.9 * (p @ (np.array([4, 6]) - 0.5 * np.log(p))), 1 + 0.9 * 4], rtol=1e-5)
@@ -380,7 +380,7 @@ def test_discrete_expectations_by_hand_with_masks():
 def test_discrete_update():
     agent = dataclasses.replace(DISCRETE, initial_temperature=1e-12, learning_rate=0.1)
     state = discrete_state(agent, [0.0, 9.0, 0.0], [[1.0, 2.0, 90.0], [3.0, 1.5, 90.0]], [[4.0, 8.0, 90.0]] * 2)
-    batch = transitions(masked([[1, 1, 0]] * 3), np.array([0, 1, 1]), *THREE[2:], weight=[1.0, 0.0, 1.0])
+    batch = transitions(mask_rows([[1, 1, 0]] * 3), np.array([0, 1, 1]), *THREE[2:], weight=[1.0, 0.0, 1.0])
     after, metrics, error = compute(agent.learn, state, batch, CLOCK, jax.random.key(0))
     later = (4 + 8 * math.exp(9)) / (1 + math.exp(9))
     target = np.array([1 + 0.9 * later, 2, 4 + 0.9 * later])
@@ -398,7 +398,7 @@ def test_discrete_update():
 
 def test_discrete_never_takes_a_masked_action():
     state = discrete_state(DISCRETE, [0.0, 0.0, 50.0], [[0.0] * 3] * 2, [[0.0] * 3] * 2)
-    observation = masked([1, 1, 0])
+    observation = mask_rows([1, 1, 0])
     keys = jax.random.split(jax.random.key(0), 200)
     actions = compute(jax.vmap(lambda key: DISCRETE.act(state, ActInputs((), observation, key, True))[0]), keys)
     assert set(actions.tolist()) == {0, 1}
@@ -412,9 +412,9 @@ def test_discrete_learns_a_bandit():
 
     def draw(key):
         action = jax.random.randint(key, (64,), 0, 2)
-        return transitions(masked([[1, 1, 0]] * 64), action, rewards[action], jnp.ones(64), jnp.zeros(64))
+        return transitions(mask_rows([[1, 1, 0]] * 64), action, rewards[action], jnp.ones(64), jnp.zeros(64))
 
     state = train(agent, beginning(agent, MASKED), draw, 400)
-    assert agent.act(state, ActInputs((), masked([1, 1, 0]), jax.random.key(0), False))[0] == 1
-    values = each_value(state.critics, masked([[1, 1, 0]]))[:, 0]
+    assert agent.act(state, ActInputs((), mask_rows([1, 1, 0]), jax.random.key(0), False))[0] == 1
+    values = each_value(state.critics, mask_rows([[1, 1, 0]]))[:, 0]
     np.testing.assert_allclose(values[:, :2], [[0.0, 1.0]] * 2, atol=0.1)

@@ -55,7 +55,7 @@ class Chain(Environment):
 SPEC = spec_of(Chain(), "Chain")
 
 
-def recorded(number=256):
+def record_episodes(number=256):
     """Episodes of the chain with random actions."""
     action = np.random.default_rng(0).integers(0, 2, number * STEPS).astype(np.int32)
     seen, flags = np.ones((len(action), 2), np.float32), np.zeros(len(action), bool)
@@ -65,7 +65,7 @@ def recorded(number=256):
 
 
 def loop_of(agent):
-    data = recorded()
+    data = record_episodes()
     memory = OpenedDataSet("chain", "", data).with_returns(agent, np.asarray(data.reward, float))
     learner = Learner(agent, default_behaviour(agent), EnvironmentReward(), memory, SPEC)
     loop = OfflineLoop(learner, Chain(), Same(), Reset())
@@ -74,7 +74,7 @@ def loop_of(agent):
 
 
 @functools.cache
-def trained(agent, updates):
+def train_agent(agent, updates):
     runner = DeviceRunner(batch_seeds(loop_of(agent), {}), [0], updates)
     runner.begin()
     runner.advance(updates)
@@ -87,7 +87,7 @@ ASKED = DecisionTransformer(**TINY, learning_rate=1e-2, max_gradient_norm=1.0, b
 @pytest.mark.thorough
 def test_it_reaches_the_return_that_it_is_asked_for():
     loop, targets = loop_of(ASKED), np.array([0.0, 1.0, 3.0, 4.0])
-    state = LearnerState(trained(ASKED, 250), (), (), ())
+    state = LearnerState(train_agent(ASKED, 250), (), (), ())
 
     def evaluate(target, state):
         agent = dataclasses.replace(ASKED, target_return=target)
@@ -100,7 +100,7 @@ def test_it_reaches_the_return_that_it_is_asked_for():
 
 @pytest.mark.thorough
 def test_a_policy_is_told_what_its_steps_pay_and_aims_at_the_best_of_the_data():
-    policy = Policy(ASKED, trained(ASKED, 250), SPEC)
+    policy = Policy(ASKED, train_agent(ASKED, 250), SPEC)
     for batch in ((), (2,)):
         seen, total = np.ones((*batch, 2), np.float32), 0
         for _ in range(STEPS):
@@ -120,7 +120,7 @@ def test_evaluation_on_the_host_tells_it_too():
     runner = HostRunner([learner], lambda num_envs: OnHost(Chain(), num_envs), [0], 10)
     runner.begin()
     loop = runner.loops[0]
-    loop.state = loop.state._replace(agent=jax.device_put(trained(ASKED, 250)))
+    loop.state = loop.state._replace(agent=jax.device_put(train_agent(ASKED, 250)))
     played = play_once(loop, OnHost(Chain(), 3), 10, 0, 0, False)
     np.testing.assert_array_equal(played.returns, 1.0)
 
@@ -164,7 +164,7 @@ def test_it_reads_the_time_and_the_returns_of_the_data():
     rows = Experience(seen, action, to_go, seen, ended, no, no * 0, (), return_to_go=to_go, time=time)
     batch = Batch(rows, np.ones(2, np.float32), np.zeros(2, np.int32))
 
-    def found():
+    def find_results():
         state = agent.init(KEY, LINE)._replace(scale=jnp.float32(2))
         there = np.array([[True, True], [True, True], [False, True]])
         outputs = [
@@ -172,14 +172,14 @@ def test_it_reads_the_time_and_the_returns_of_the_data():
         ]
         return jnp.stack(outputs, 1), agent.learn(state, batch, CLOCK, KEY)[2]
 
-    outputs, error = small.compute(found)
+    outputs, error = small.compute(find_results)
     squares = (np.tanh(outputs) - action)[..., 0] ** 2
     np.testing.assert_allclose(error, [squares[:2, 0].mean(), squares[:, 1].mean()], rtol=1e-4)
 
 
 def test_the_best_return_is_of_a_whole_episode():
     """Returns of 1 and 3 from the start, though 6 still came after a loss of 5."""
-    data = recorded(2)._replace(reward=jnp.array([-5.0, 6.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0]))
+    data = record_episodes(2)._replace(reward=jnp.array([-5.0, 6.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0]))
     data = OpenedDataSet("chain", "", data).with_returns(ASKED, np.asarray(data.reward, float)).data
     np.testing.assert_array_equal(data.time, [0, 1, 2, 3] * 2)
     state = small.compute(lambda: ASKED.init_from_dataset(ASKED.init(KEY, SPEC), data))
@@ -211,7 +211,7 @@ def test_what_it_reads_while_it_acts():
 
 
 def test_returns_and_observations_are_scaled_by_the_data():
-    data = recorded(8)._replace(observation=np.random.default_rng(0).normal(3, 2, (32, 2)).astype(np.float32))
+    data = record_episodes(8)._replace(observation=np.random.default_rng(0).normal(3, 2, (32, 2)).astype(np.float32))
     data = OpenedDataSet("chain", "", data).with_returns(ASKED, 2 * np.asarray(data.reward, float)).data
     state: DecisionTransformerState = small.compute(lambda: ASKED.init_from_dataset(ASKED.init(KEY, SPEC), data))
     assert state.best == state.scale == np.asarray(data.return_to_go).max() > 2
@@ -247,15 +247,19 @@ PLANNER = TrajectoryTransformer(**PLANS, dropout=0.0, warmup=1, learning_rate=1e
 
 
 def test_numbers_become_tokens_and_tokens_numbers():
-    data = OpenedDataSet("chain", "", recorded(64)).with_returns(PLANNER, np.asarray(recorded(64).reward, float)).data
+    data = (
+        OpenedDataSet("chain", "", record_episodes(64))
+        .with_returns(PLANNER, np.asarray(record_episodes(64).reward, float))
+        .data
+    )
 
-    def worked():
+    def work_out():
         state = PLANNER.init_from_dataset(PLANNER.init(KEY, SPEC), data)
         rows = jax.vmap(lambda one: PLANNER.row(state, one))(data)
         tokens = PLANNER.tokens(state, rows)
         return rows, tokens, jax.vmap(lambda row: jnp.take_along_axis(state.centres, row[:, None], 1)[:, 0])(tokens)
 
-    rows, tokens, back = small.compute(worked)
+    rows, tokens, back = small.compute(work_out)
     assert rows.shape == (256, 5) and tokens.min() >= 0 and tokens.max() < 6
     np.testing.assert_array_equal(tokens[:, 2], data.action)  # a choice's token is its number
     np.testing.assert_allclose(back[:, :4], rows[:, :4], rtol=1e-5)  # rewards of two values are exact
@@ -267,11 +271,15 @@ def test_numbers_become_tokens_and_tokens_numbers():
 def test_tokens_of_actions_weigh_more_by_hand():
     """The second of two segments is of an episode that is over after two transitions: ends' tokens follow."""
     agent = dataclasses.replace(PLANNER, action_weight=5.0, learning_rate=0.0)
-    data = OpenedDataSet("chain", "", recorded(64)).with_returns(agent, np.asarray(recorded(64).reward, float)).data
+    data = (
+        OpenedDataSet("chain", "", record_episodes(64))
+        .with_returns(agent, np.asarray(record_episodes(64).reward, float))
+        .data
+    )
     rows = jax.tree.map(lambda x: jnp.stack([x[:4], x[2:6]], 1), data)
     weight = np.array([1.0, 0.5], np.float32)
 
-    def worked():
+    def work_out():
         state = agent.init_from_dataset(agent.init(KEY, SPEC), data)
         network = jax.tree.map(lambda x: 20 * x if x.ndim >= 2 else x, state.network)
         state = state._replace(network=network)
@@ -281,7 +289,7 @@ def test_tokens_of_actions_weigh_more_by_hand():
         _, metrics, error = agent.learn(state, Batch(rows, weight, jnp.arange(2)), CLOCK, KEY)
         return tokens, said, metrics["model_loss"], error
 
-    tokens, said, loss, error = small.compute(worked)
+    tokens, said, loss, error = small.compute(work_out)
     weights = np.tile([1, 1, 5, 1, 1], 4)  # two numbers of the observation, the action, the reward and the value
     expected = [
         -np.mean([weights[i] * said[row, i - 1, tokens[row, i]] for i in range(1, 20)]) for row in range(2)
@@ -298,7 +306,7 @@ def test_what_a_plan_begins_with():
     network = jax.tree.map(lambda x: 20 * x if x.ndim >= 2 else x, network)
     tokens = np.random.default_rng(0).integers(0, 6, 15)
 
-    def both(network):
+    def run_both(network):
         whole = network(tokens)
         y, cache = network.encode(jnp.asarray(tokens[:7]), jnp.ones(7, bool), length=20)
         one = jax.tree.map(lambda x: x[None], cache)
@@ -308,13 +316,13 @@ def test_what_a_plan_begins_with():
             found.append(logits)
         return whole[6:12], jnp.concatenate(found)
 
-    whole, found = small.compute(both, network)
+    whole, found = small.compute(run_both, network)
     np.testing.assert_allclose(found, whole, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.thorough
 def test_it_plans_the_best_return():
-    loop, state = loop_of(PLANNER), LearnerState(trained(PLANNER, 400), (), (), ())
+    loop, state = loop_of(PLANNER), LearnerState(train_agent(PLANNER, 400), (), (), ())
     found = small.compute(lambda state: loop.evaluate(state, KEY, 4, 10).returns, state)
     np.testing.assert_array_equal(found, STEPS)
 

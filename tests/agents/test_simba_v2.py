@@ -55,12 +55,12 @@ def lengths(network):
 def test_an_update_moves_weights_along_the_sphere_and_at_half_the_rate_by_half_the_run():
     agent = SimBaV2(**SMALL, learning_rate=0.2, final_learning_rate=0.0)
 
-    def learned():
+    def run_learn():
         state = agent.init(jax.random.key(0), SPEC)
         later = [agent.learn(state, batch(), clock, jax.random.key(1))[0] for clock in (CLOCK, Clock(100, 100.0))]
         return state, *later
 
-    state, half, over = compute(learned)
+    state, half, over = compute(run_learn)
     for network in (half.actor, half.critics):
         np.testing.assert_allclose(lengths(network), 1.0, rtol=1e-5)
     moved = np.abs(half.critics.body.leave.bias - state.critics.body.leave.bias)
@@ -123,11 +123,11 @@ def test_rewards_are_divided_by_the_size_of_returns():
 def test_other_agents_of_the_kit_have_the_torso():
     agent = SAC(torso="simba-v2", hidden_sizes=(4,), value_sizes=(4, 4), learning_rate=0.1)
 
-    def learned():
+    def run_learn():
         state = agent.init(jax.random.key(0), SPEC)
         return agent.learn(state, batch(), CLOCK, jax.random.key(1))[0]
 
-    state = compute(learned)
+    state = compute(run_learn)
     for network in (state.actor, state.critics):
         assert isinstance(network.torso.body if network is state.actor else network.body, Hypersphere)
         np.testing.assert_allclose(lengths(network), 1.0, rtol=1e-5)

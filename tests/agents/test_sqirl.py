@@ -10,7 +10,7 @@ import pytest
 import small
 from check_helpers import check
 from gymnasium import spaces
-from tiers import gated
+from tiers import gate_cases
 
 from forage.agents.q_learning.sqirl import SQIRL, Place, returns_to_go
 from forage.behaviours.policy import AgentPolicy
@@ -48,7 +48,7 @@ AGENT = SQIRL(num_envs=16, rollout_length=24, regression_steps=150, minibatch_si
 
 
 @functools.cache
-def trained(last, depth):
+def train_agent(last, depth):
     """The agent's state after as many rollouts as there are steps, and one more."""
     environment, agent = two_ways(last), dataclasses.replace(AGENT, planning_depth=depth)
     learner = Learner(agent, AgentPolicy(), EnvironmentReward(), LastRollout(), spec_of(environment, "TwoWays"))
@@ -71,10 +71,12 @@ def at(agent, state, time, where):
 @pytest.mark.parametrize(
     ("last", "depth", "first"),
     # Values of the two first actions: the random policy's, then with the best of two or three actions planned.
-    gated([(3.0, 1, [1, 0.75]), (3.0, 2, [1, 1.5]), (1.5, 2, [1, 0.75]), (1.5, 3, [1, 1.5])], [(1.5, 3, [1, 1.5])]),
+    gate_cases(
+        [(3.0, 1, [1, 0.75]), (3.0, 2, [1, 1.5]), (1.5, 2, [1, 0.75]), (1.5, 3, [1, 1.5])], [(1.5, 3, [1, 1.5])]
+    ),
 )
 def test_values_are_those_of_shallow_iteration(last, depth, first):
-    agent, state = trained(last, depth)
+    agent, state = train_agent(last, depth)
     assert int(state.stage) == 3
     values, action = at(agent, state, 0, 0)
     np.testing.assert_allclose(values, first, atol=0.25)  # from some hundred random episodes
@@ -94,7 +96,7 @@ def test_returns_go_to_the_end_of_the_episode():
 
 @pytest.mark.thorough
 def test_it_acts_at_random_from_the_first_time_that_is_not_decided():
-    agent, state = trained(3.0, 2)
+    agent, state = train_agent(3.0, 2)
     act = jax.vmap(lambda s, p, k: agent.act(s, ActInputs(p, jnp.zeros(4), k, True)), in_axes=(None, None, 0))
     keys = jax.random.split(KEY, 2000)
     for time, stage, random in ((0, 1, False), (1, 1, True), (2, 3, False)):

@@ -119,7 +119,7 @@ def test_nothing_is_learned_from_agents_that_have_left():
     agent = dataclasses.replace(AGENT, policy_delay=1)
     state, left = beginning(agent), np.array([False, True, True])
 
-    def learned(other, left=left):
+    def run_learn(other, left=left):
         told = BATCH.experience
         see = lambda x: jnp.where(left[None, :, None], other, x + 1.0)  # noqa: E731
         told = told._replace(
@@ -129,9 +129,9 @@ def test_nothing_is_learned_from_agents_that_have_left():
         )
         return compute(agent.learn, state, BATCH._replace(experience=told), CLOCK, jax.random.key(0))
 
-    (one, _, error), (two, _, again) = learned(2.0), learned(-7.0)
+    (one, _, error), (two, _, again) = run_learn(2.0), run_learn(-7.0)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7), one, two)
-    assert not same(one.actor, state.actor) and same(learned(2.0, np.ones(3, bool))[0].actor, state.actor)
+    assert not same(one.actor, state.actor) and same(run_learn(2.0, np.ones(3, bool))[0].actor, state.actor)
     for errors in (error, again):
         assert errors[0] > 0 and not errors[1:].any()
 

@@ -243,17 +243,17 @@ def test_memory_within_an_episode_is_each_member_s_own():
 
 
 def test_bad_input():
-    def made(environment, **more):
+    def make_one(environment, **more):
         return resolve("vdn", environment, steps=4000, seeds=1, **more).loop().check()
 
     with pytest.raises(ForageError, match="CartPole-v1 has one agent; use dqn there"):
-        made("CartPole-v1")
+        make_one("CartPole-v1")
 
     class Singles(UniformReplay):
         joint = False
 
     with pytest.raises(ForageError, match="VDN learns from transitions of a whole team, and Singles keeps those of"):
-        made("teams:TwoStep", memory=Singles())
+        make_one("teams:TwoStep", memory=Singles())
     spec = spec_of(TwoStep(), "two steps")
     with pytest.raises(ForageError, match="VDN acts for a whole team"):
         Guide((VDN(), ()), steps=3).check(DQN(), spec)

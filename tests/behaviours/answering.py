@@ -24,7 +24,7 @@ def model(seed: int = 0) -> Transformer:
     return Transformer(jax.random.key(seed), small)
 
 
-class Served(ThreadingHTTPServer):
+class ServedThreadingHTTPServer(ThreadingHTTPServer):
     """The server: its requests and answers, and its behaviour (`mood`, of a request's number)."""
 
     daemon_threads = True
@@ -69,7 +69,7 @@ class Served(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    server: Served
+    server: ServedThreadingHTTPServer
 
     def log_message(self, *words):
         pass
@@ -122,7 +122,7 @@ class Handler(BaseHTTPRequestHandler):
 @contextmanager
 def serving(network: Transformer | None = None):
     """A server that runs for as long as the block does."""
-    served = Served(model() if network is None else network)
+    served = ServedThreadingHTTPServer(model() if network is None else network)
     thread = threading.Thread(target=served.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:

@@ -87,24 +87,24 @@ def test_a_run_on_the_command_line_and_its_evaluation_without_the_expert(tmp_pat
     small.train(tmp_path / "expert", "ppo")
     words = ("--behaviour", "dagger", "--behaviour.expert", tmp_path / "expert", "--steps", "64", "--seeds", "2")
     words += ("--hidden-sizes", "8", "--directory", tmp_path / "run")
-    assert small.here(capsys, "train", "bc", "CartPole-v1", *words)[0] == 0
+    assert small.run_command(capsys, "train", "bc", "CartPole-v1", *words)[0] == 0
     (tmp_path / "expert").rename(tmp_path / "gone")
-    assert small.here(capsys, "evaluate", tmp_path / "run", "--episodes", "2")[0] == 0
+    assert small.run_command(capsys, "evaluate", tmp_path / "run", "--episodes", "2")[0] == 0
 
 
 @pytest.mark.thorough
 def test_what_is_refused(tmp_path):
     small.train(tmp_path / "expert", "ppo")
 
-    def refused(words, agent="bc", environment="CartPole-v1", expert=str(tmp_path / "expert"), **options):
+    def check_refused(words, agent="bc", environment="CartPole-v1", expert=str(tmp_path / "expert"), **options):
         with pytest.raises(ForageError, match=words):
             resolve(agent, environment, seeds=1, steps=4000, behaviour=DAgger(expert), **options).runner()
 
-    refused("PPO learns from rewards; use bc", agent="ppo")
-    refused("holds no trained agent", expert=str(tmp_path / "none"))
-    refused("plays CartPole-v1, which shows or takes other things", environment="Pendulum-v1")
-    refused("An expert is a run's directory", expert=3)
-    refused("The expert's actions are not", expert=lambda observation, key: observation)
+    check_refused("PPO learns from rewards; use bc", agent="ppo")
+    check_refused("holds no trained agent", expert=str(tmp_path / "none"))
+    check_refused("plays CartPole-v1, which shows or takes other things", environment="Pendulum-v1")
+    check_refused("An expert is a run's directory", expert=3)
+    check_refused("The expert's actions are not", expert=lambda observation, key: observation)
     setup = resolve("bc", "CartPole-v1", seeds=1, steps=100, behaviour=DAgger(str(tmp_path / "expert")))
     agent = tmp_path / "expert" / "agent.npz"
     agent.write_bytes(agent.read_bytes() + b" ")

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from answering import LONGEST, TOKENIZER, model, serving
-from tiers import gated
+from tiers import gate_cases
 
 import forage
 from forage.behaviours.endpoint import Endpoint
@@ -30,16 +30,21 @@ def no_pause(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def served():
+def answer_server():
     with serving() as one:
         yield one
 
 
 @pytest.fixture(autouse=True)
-def good(served):
-    served.network, served.mood, served.key, served.reloads = model(), lambda number: "", "", True
-    served.asked.clear()
-    served.said.clear()
+def good(answer_server):
+    answer_server.network, answer_server.mood, answer_server.key, answer_server.reloads = (
+        model(),
+        lambda number: "",
+        "",
+        True,
+    )
+    answer_server.asked.clear()
+    answer_server.said.clear()
 
 
 def setup_of(url: str, options=None, **more):
@@ -66,32 +71,32 @@ def rollout_of(loop):
 
 
 @pytest.mark.thorough
-def test_a_server_with_the_same_weights_has_no_mismatch(served):
-    loop = loop_of(served.url)
+def test_a_server_with_the_same_weights_has_no_mismatch(answer_server):
+    loop = loop_of(answer_server.url)
     kept = rollout_of(loop)
     metrics = loop.advance(1).metrics
     assert metrics["sampler_gap"] < 1e-5 and abs(metrics["sampler_kl"]) < 1e-6
     assert metrics["sampler_weight"] == pytest.approx(1, abs=1e-5)
     assert metrics["sampler_cut"] == metrics["lost"] == 0
     (rollout,) = kept
-    assert (rollout.source == AGENT).all() and len(served.asked) == 8
-    for body in served.asked:
+    assert (rollout.source == AGENT).all() and len(answer_server.asked) == 8
+    for body in answer_server.asked:
         assert (body["model"], body["temperature"], body["top_p"], body["max_tokens"]) == ("small", 1.0, 1.0, LONGEST)
     for context, action, scores in zip(
         rollout.observation["context"][0], rollout.action[0], rollout.aux.log_probability[0], strict=True
     ):
         prompt, tokens = tuple(context[context > 0] - 1), (action[action > 0] - 1).tolist()
-        among = [said for (asked, _), said in served.said.items() if asked == prompt]
+        among = [said for (asked, _), said in answer_server.said.items() if asked == prompt]
         found = next(said for said in among if said[0] == tokens)
         np.testing.assert_allclose(scores[: len(tokens)], found[1], rtol=1e-6)
 
 
 @pytest.mark.thorough
-def test_a_server_with_other_weights_has_the_mismatch_that_both_say(served):
-    served.network = model(1)
-    metrics = loop_of(served.url).advance(1).metrics
-    texts = [(*prompt, *tokens) for (prompt, _), (tokens, _) in served.said.items()]
-    length = [len(tokens) for tokens, _ in served.said.values()]
+def test_a_server_with_other_weights_has_the_mismatch_that_both_say(answer_server):
+    answer_server.network = model(1)
+    metrics = loop_of(answer_server.url).advance(1).metrics
+    texts = [(*prompt, *tokens) for (prompt, _), (tokens, _) in answer_server.said.items()]
+    length = [len(tokens) for tokens, _ in answer_server.said.values()]
     tokens, there = pad_left(texts, answering.PROMPT + LONGEST)
     known = jnp.arange(512) < TOKENIZER.vocabulary
     both = [np.asarray(log_probabilities(one, tokens, mask=there, allowed=known)[0]) for one in (model(0), model(1))]
@@ -103,16 +108,16 @@ def test_a_server_with_other_weights_has_the_mismatch_that_both_say(served):
 
 
 @pytest.mark.thorough
-def test_a_server_that_reloads_what_is_published_keeps_up(served, tmp_path):
-    served.network = model(1)
-    loop = loop_of(served.url, MOVES, publish=str(tmp_path / "it"), reload="/update_weights_from_disk", every=2)
+def test_a_server_that_reloads_what_is_published_keeps_up(answer_server, tmp_path):
+    answer_server.network = model(1)
+    loop = loop_of(answer_server.url, MOVES, publish=str(tmp_path / "it"), reload="/update_weights_from_disk", every=2)
     reports = [loop.advance(1) for _ in range(4)]
     assert [report.latest["sampler_lag"] for report in reports] == [0, 1, 0, 1]
     gaps = [report.metrics["sampler_gap"] for report in reports]
     assert max(gaps[::2]) < 1e-5 < 1e-3 < min(gaps[1::2])
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= {path.name for path in (tmp_path / "it").iterdir()}
     assert [path.name for path in tmp_path.iterdir()] == ["it"]
-    served.reloads = False
+    answer_server.reloads = False
     with pytest.raises(ForageError, match=r"did not reload .*: no such directory\."):
         loop.advance(1)
     loop.onlooker.seed = 5
@@ -126,10 +131,12 @@ def test_a_server_that_reloads_what_is_published_keeps_up(served, tmp_path):
 BAD = [500, "no json", "no log-probabilities"]
 
 
-@pytest.mark.parametrize("mood", gated(BAD, BAD[1:2]))
-def test_a_bad_sample_costs_that_sample(served, mood):
-    served.mood = lambda number: mood if number < (2 if mood == 500 else 1) else ""  # an error is asked for again
-    loop = loop_of(served.url)
+@pytest.mark.parametrize("mood", gate_cases(BAD, BAD[1:2]))
+def test_a_bad_sample_costs_that_sample(answer_server, mood):
+    answer_server.mood = lambda number: (
+        mood if number < (2 if mood == 500 else 1) else ""
+    )  # an error is asked for again
+    loop = loop_of(answer_server.url)
     kept = rollout_of(loop)
     with pytest.warns(UserWarning, match="An answer was lost: the endpoint http"):
         report = loop.advance(1)
@@ -140,9 +147,9 @@ def test_a_bad_sample_costs_that_sample(served, mood):
     assert not rollout.action[0, 0].any() and rollout.action[0, 1:].any(1).all()
 
 
-def test_where_every_sample_is_bad_the_run_stops_in_one_sentence(served):
-    served.mood = lambda number: 503
-    loop = loop_of(served.url)
+def test_where_every_sample_is_bad_the_run_stops_in_one_sentence(answer_server):
+    answer_server.mood = lambda number: 503
+    loop = loop_of(answer_server.url)
     with pytest.raises(ForageError, match=r"answered with status 503 \(something is wrong\), and 8 answers in a row"):
         loop.advance(1)
     with pytest.raises(ForageError, match=r"does not answer \(Connection refused\); start the server"):
@@ -216,42 +223,42 @@ def test_what_cannot_be_learned_from_is_lost(choice, words):
         ("flood", "more than 1 MiB", 1),
     ],
 )
-def test_what_may_pass_is_waited_for_and_nothing_without_end(served, mood, words, times, monkeypatch):
-    monkeypatch.setattr(server, "LARGEST", 2**20)
-    served.mood = lambda number: mood
-    one = Server(served.url, "small", "NO_KEY", 0.1 if mood == "slow" else 20.0, 2)
+def test_what_may_pass_is_waited_for_and_nothing_without_end(answer_server, mood, words, times, monkeypatch):
+    monkeypatch.setattr(answer_server, "LARGEST", 2**20)
+    answer_server.mood = lambda number: mood
+    one = Server(answer_server.url, "small", "NO_KEY", 0.1 if mood == "slow" else 20.0, 2)
     with pytest.raises(LostAnswer, match=words):
         complete(one, ASKED, READER)
-    assert len(served.asked) == times
+    assert len(answer_server.asked) == times
 
 
-def test_prompts_go_as_text_where_they_are_read_alike(served):
-    reader, one = READER._replace(in_text=True), Server(served.url, "small", "NO_KEY", 60.0, 0)
+def test_prompts_go_as_text_where_they_are_read_alike(answer_server):
+    reader, one = READER._replace(in_text=True), Server(answer_server.url, "small", "NO_KEY", 60.0, 0)
     prompt = tuple(TOKENIZER.encode("Compute 12 + 30.\n"))
     asked = AnswerRequest(prompt, LONGEST, 1.0, 0)
     assert complete(one, asked, reader) == complete(one, asked, READER)
-    assert [body["prompt"] for body in served.asked] == ["Compute 12 + 30.\n", list(prompt)]
+    assert [body["prompt"] for body in answer_server.asked] == ["Compute 12 + 30.\n", list(prompt)]
     apart = next(word for word in map(chr, range(97, 123)) if len(TOKENIZER.encode(word + "e")) == 1)
     apart = (*TOKENIZER.encode(apart), *TOKENIZER.encode("e"))
     with pytest.raises(LostAnswer, match="would read a prompt as other tokens"):
         complete(one, asked._replace(prompt=apart), reader)
 
 
-def test_a_key_is_sent_and_never_said(served, monkeypatch):
-    served.key = "sk-right"
-    one = Server(served.url, "small", "OUR_KEY", 20.0, 0)
+def test_a_key_is_sent_and_never_said(answer_server, monkeypatch):
+    answer_server.key = "sk-right"
+    one = Server(answer_server.url, "small", "OUR_KEY", 20.0, 0)
     monkeypatch.setenv("OUR_KEY", "sk-wrong")
     with pytest.raises(ForageError, match=r"status 401 \(no such key: Bearer \.\.\.\); put its key into .* OUR_KEY"):
         complete(one, ASKED, READER)
     monkeypatch.setenv("OUR_KEY", "sk\u2026")
     with pytest.raises(ForageError, match="OUR_KEY has characters that no key has"):
         complete(one, ASKED, READER)
-    served.mood = lambda number: 404
+    answer_server.mood = lambda number: 404
     monkeypatch.setenv("OUR_KEY", "sk-right")
     with pytest.raises(ForageError, match=r"status 404 .*; give its url up to /v1"):
         complete(one, ASKED, READER)
     with pytest.raises(ForageError, match=r"has no model 'large'; name one with --behaviour.model: it has small"):
-        Server(served.url, "large", "OUR_KEY", 20.0, 0).hello()
+        Server(answer_server.url, "large", "OUR_KEY", 20.0, 0).hello()
 
 
 def test_items_are_shared_and_an_error_ends_them():
@@ -310,18 +317,18 @@ def test_agents_that_cannot_correct_are_refused(agent, options, words):
 
 @pytest.mark.thorough
 def test_resumed_is_as_if_never_stopped_by_a_server_that_repeats_itself_and_no_key_is_kept(
-    served, tmp_path, monkeypatch
+    answer_server, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("FORAGE_ENDPOINT_KEY", "sk-never-written")
-    served.key = "sk-never-written"
-    setup = setup_of(served.url, MOVES)
+    answer_server.key = "sk-never-written"
+    setup = setup_of(answer_server.url, MOVES)
     given = {"agent": setup.agent, "environment": "text:addition", "environment_options": ENVIRONMENT, "seeds": [0]}
     given |= {"behaviour": setup.behaviour, "evaluation_episodes": 4, "display": "quiet"}
     forage.train(**given, steps=32, directory=tmp_path / "whole")
     forage.train(**given, steps=16, directory=tmp_path / "parts")
     forage.resume(tmp_path / "parts", steps=32, agent=setup.agent, display="quiet")
-    first, again = served.asked[:32], served.asked[32:]
-    assert [body["seed"] for body in first] == [body["seed"] for body in again] and len(served.said) == 32
+    first, again = answer_server.asked[:32], answer_server.asked[32:]
+    assert [body["seed"] for body in first] == [body["seed"] for body in again] and len(answer_server.said) == 32
     one, two = (np.load(tmp_path / name / "agent.npz") for name in ("whole", "parts"))
     assert all(np.array_equal(one[name], two[name]) for name in one if one[name].dtype.kind == "f")
     said = json.loads((tmp_path / "parts" / "metrics.jsonl").read_text().splitlines()[-1])

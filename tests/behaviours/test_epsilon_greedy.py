@@ -22,7 +22,7 @@ def test_epsilon_falls_linearly_and_stays(fraction, steps, expected):
 
 def test_shares_of_random_and_greedy_actions():
     behaviour = EpsilonGreedy(start=0.8, end=0.8)
-    action, hidden, _, source, _ = actions(behaviour, Always(action=jnp.int32(2)), jnp.zeros(2), FOUR)
+    action, hidden, _, source, _ = actions(behaviour, AlwaysAgent(action=jnp.int32(2)), jnp.zeros(2), FOUR)
     shares = np.bincount(np.asarray(action), minlength=4) / 4000
     np.testing.assert_allclose(shares, [0.2, 0.2, 0.4, 0.2], atol=0.04)  # more than five standard deviations
     assert (hidden.agent == 7).all()  # the agent remembers, whoever chose
@@ -33,7 +33,7 @@ def test_shares_of_random_and_greedy_actions():
 def test_ends_are_exact_and_masks_hold(epsilon):
     behaviour = EpsilonGreedy(start=epsilon, end=epsilon)
     observation = {"observation": jnp.zeros(2), "action_mask": jnp.array([1, 0, 1, 0], jnp.int8)}
-    action, *_ = actions(behaviour, Always(action=jnp.int32(2)), observation, FOUR)
+    action, *_ = actions(behaviour, AlwaysAgent(action=jnp.int32(2)), observation, FOUR)
     assert set(np.asarray(action).tolist()) == ({0, 2} if epsilon else {2})
 
 
@@ -41,7 +41,7 @@ def test_multi_discrete_actions_are_replaced_as_a_whole():
     spec = Spec("Two", BOX, spaces.MultiDiscrete([3, 5]))
     behaviour = EpsilonGreedy(start=0.5, end=0.5)
     observation = {"observation": jnp.zeros(2), "action_mask": jnp.array([1, 1, 0, 1, 1, 1, 1, 0], jnp.int8)}
-    action, *_ = actions(behaviour, Always(action=jnp.array([2, 4])), observation, spec)
+    action, *_ = actions(behaviour, AlwaysAgent(action=jnp.array([2, 4])), observation, spec)
     pairs = {tuple(pair) for pair in np.asarray(action).tolist()}
     assert pairs == {(2, 4)} | {(a, b) for a in range(2) for b in range(4)}
 

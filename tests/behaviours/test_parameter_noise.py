@@ -30,7 +30,7 @@ class Line(NamedTuple):
     steps: jax.Array
 
 
-class Linearly(Always):
+class LinearBehaviour(AlwaysAgent):
     """Its action, or its action values, are `weight` times the first number of the observation."""
 
     acting: ClassVar[str] = "weight"
@@ -52,7 +52,7 @@ TWO = Spec("Two", BOX, spaces.Discrete(2))
 
 
 def test_each_episode_has_a_network_of_its_own_that_stays():
-    agent, behaviour = Linearly(), ParameterNoise(initial_scale=0.5)
+    agent, behaviour = LinearBehaviour(), ParameterNoise(initial_scale=0.5)
     first = begin(behaviour, agent, CONTINUOUS)
 
     @jax.jit
@@ -87,7 +87,7 @@ def rollout_of(observation):
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_the_scale_grows_until_the_distance_is_what_is_wanted(values, share):
     """In the end its medians agree, measured here apart from the code by many draws."""
-    agent = Linearly(values=values)
+    agent = LinearBehaviour(values=values)
     behaviour = ParameterNoise(start=0.9, end=0.3, fraction=0.5, distance=0.1, adaptation=1.05)
     spec = TWO if values else CONTINUOUS
     seen = jnp.array([[[0.5, 0.0], [2.0, 0.0]], [[-1.0, 0.0], [1.0, 0.0]]])
@@ -118,7 +118,7 @@ def test_the_scale_grows_until_the_distance_is_what_is_wanted(values, share):
 
 @pytest.mark.parametrize("values", [False, True])
 def test_what_who_has_left_sees_makes_no_distance(values):
-    agent, behaviour = Linearly(values=values), ParameterNoise(initial_scale=9.0, start=0.01)
+    agent, behaviour = LinearBehaviour(values=values), ParameterNoise(initial_scale=9.0, start=0.01)
     spec = TWO if values else CONTINUOUS
     rollout = rollout_of(jnp.array([[[0.0, 0.0], [2.0, 0.0]]]))
 
@@ -135,7 +135,7 @@ def test_what_who_has_left_sees_makes_no_distance(values):
 @pytest.mark.thorough
 def test_a_scale_that_cannot_do_stays_within_bounds():
     """The observation is zero, so that noise has no effect."""
-    agent, behaviour = Linearly(), ParameterNoise(initial_scale=9.9, adaptation=2.0)
+    agent, behaviour = LinearBehaviour(), ParameterNoise(initial_scale=9.9, adaptation=2.0)
     state = small.at_once(lambda: behaviour.init(prng.key(0), agent, CONTINUOUS))
     for _ in range(3):
         moment = ActContext(agent, agent.init(None, CONTINUOUS), CONTINUOUS, at(0.0), prng.key(0))

@@ -15,7 +15,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.reinforce import Reinforce
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.self_play import SelfPlay
-from forage.config.opponents import Random, Trained
+from forage.config.opponents import Random, TrainedOpponent
 from forage.config.resolve import from_config, resolve
 from forage.core import spaces, team
 from forage.core.ports import ActContext
@@ -55,7 +55,7 @@ def loop_of(behaviour=None, agent=AGENT_OF_TEST, opponent=None):
 
 
 @functools.cache
-def played(opponents="past"):
+def play(opponents="past"):
     """Return a rollout in which past self i marks cell i if it is free, and the state before it."""
     loop = loop_of(SelfPlay(snapshots=4, opponents=opponents))
 
@@ -83,7 +83,7 @@ def games(rollout):
 
 @pytest.mark.parametrize("opponents", first(1, ["past", "random"]))
 def test_one_seat_of_each_game_is_the_agents(opponents):
-    _, found = played(opponents)
+    _, found = play(opponents)
     rollout, own_seats, rivals, returns = found.rollout, [], [], 0.0
     for env, steps in games(rollout):
         source = rollout.source[steps, env]
@@ -111,7 +111,7 @@ def test_one_seat_of_each_game_is_the_agents(opponents):
     assert found.episodes.episode_return == pytest.approx(returns) and returns != 0
 
 
-def learned(rollout, state, agent=AGENT_OF_TEST):
+def run_learn(rollout, state, agent=AGENT_OF_TEST):
     streams = team.as_streams(rollout, 2)._replace(memo=())
     number = streams.reward.shape[1]
     batch = Batch(streams, jnp.ones(number), jnp.arange(number))
@@ -121,17 +121,17 @@ def learned(rollout, state, agent=AGENT_OF_TEST):
 
 @pytest.mark.thorough
 def test_nothing_is_learned_from_what_opponents_did_and_no_policy_from_waiting():
-    state, found = played()
+    state, found = play()
     rollout = found.rollout
-    learn = jax.jit(lambda rollout: learned(rollout, state))
+    learn = jax.jit(lambda rollout: run_learn(rollout, state))
 
     def change(where, **entries):
         """Return the change of the network's update for a rollout with other entries there."""
 
-        def mixed(old, new):
+        def mix(old, new):
             return np.where(where.reshape(where.shape + (1,) * (np.ndim(old) - 3)), new, old).astype(old.dtype)
 
-        altered = rollout._replace(**{name: mixed(getattr(rollout, name), new) for name, new in entries.items()})
+        altered = rollout._replace(**{name: mix(getattr(rollout, name), new) for name, new in entries.items()})
         leaves = zip(jax.tree.leaves(learn(rollout)[0]), jax.tree.leaves(learn(altered)[0]), strict=True)
         return max(np.abs(a - b).max() for a, b in leaves)
 
@@ -144,7 +144,7 @@ def test_nothing_is_learned_from_what_opponents_did_and_no_policy_from_waiting()
 
 
 def test_the_advantage_of_a_move_is_the_result_less_its_value():
-    state, found = played()
+    state, found = play()
     rollout = found.rollout
     agent = PPO(num_envs=16, rollout_length=48, minibatches=1, hidden_sizes=(8,), discount=1.0, gae_lambda=1.0)
     judgement = jax.device_get(agent.judge(state.learner.agent, team.as_streams(rollout, 2)._replace(memo=())))
@@ -193,7 +193,7 @@ def test_opponents_are_drawn_from_the_recent_part(recent, possible):
 
 
 @functools.cache
-def expected(board, own_turn, opponent):
+def expectation(board, own_turn, opponent):
     """Return the mean result of marking the lowest free cell; `board` is from the mover's view."""
     if is_lost(board):
         return -1.0 if own_turn else 1.0
@@ -205,13 +205,13 @@ def expected(board, own_turn, opponent):
         cells = np.flatnonzero(best_moves()[int(np.dot(board, 3 ** np.arange(9)))]).tolist()
     elif opponent == "highest":
         cells = cells[-1:]
-    return float(np.mean([expected(play_move(board, cell), not own_turn, opponent) for cell in cells]))
+    return float(np.mean([expectation(play_move(board, cell), not own_turn, opponent) for cell in cells]))
 
 
 @pytest.mark.parametrize("name", ["random", "perfect", "highest"])
 @pytest.mark.thorough
 def test_evaluation_against_an_opponent_gives_the_exact_mean_of_each_seat(name):
-    highest = Trained(AGENT_OF_TEST, preferring(AGENT_OF_TEST, range(8, -1, -1)), False)
+    highest = TrainedOpponent(AGENT_OF_TEST, preferring(AGENT_OF_TEST, range(8, -1, -1)), False)
     loop = loop_of(opponent={"random": Random(), "perfect": Perfect(), "highest": highest}[name])
 
     @jax.jit
@@ -221,7 +221,7 @@ def test_evaluation_against_an_opponent_gives_the_exact_mean_of_each_seat(name):
 
     result = jax.device_get(run(jax.random.key(5)))
     for seat in (0, 1):
-        mean = expected((0,) * 9, seat == 0, name)
+        mean = expectation((0,) * 9, seat == 0, name)
         assert result.returns[seat::2].mean() == pytest.approx(mean, abs=0.045)
     for word, sign in (("win", 1), ("draw", 0), ("loss", -1)):
         np.testing.assert_array_equal(result.infos[word], result.returns == sign)

@@ -115,7 +115,7 @@ def test_a_person_of_ones_own_goes_on_from_anywhere(tmp_path, monkeypatch, capsy
     (tmp_path / "tired.py").write_text(OWN.replace("MORE", ""))
     words = ["train", "dqn", "gymnasium:CartPole-v1", "--behaviour", "takeover", "--behaviour.person", "tired.py:Tired"]
     words += ["--seeds", "1", *small.words(DQN), "--evaluation-episodes", "2", "--quiet"]
-    code, _, said = small.here(capsys, *words, "--steps", "96", "--directory", "whole")
+    code, _, said = small.run_command(capsys, *words, "--steps", "96", "--directory", "whole")
     assert code == 0, said
     row = forage.Run("whole").rows[-1]
     assert row["taken_over"] == [32.0]  # each of two environments in 16 of 48 steps
@@ -139,7 +139,7 @@ def test_what_a_person_raises_loses_nothing_that_was_learned(tmp_path, monkeypat
         "clumsy.py:Tired",
     ]
     words += ["--seeds", "1", *small.words(DQN), "--evaluation-episodes", "2", "--quiet"]
-    code, _, said = small.here(capsys, *words, "--steps", "96", "--directory", "run")
+    code, _, said = small.run_command(capsys, *words, "--steps", "96", "--directory", "run")
     assert code == 2 and "Takeover failed at step 60 with seed 0: AttributeError" in said
     assert "(clumsy.py, line 14)" in said and "The run is kept as of step 56" in said
     file.write_text(OWN.replace("MORE", ""))
@@ -148,7 +148,7 @@ def test_what_a_person_raises_loses_nothing_that_was_learned(tmp_path, monkeypat
     from forage.behaviours import takeover
 
     takeover.load_person.cache_clear()
-    code, _, said = small.here(capsys, "resume", tmp_path / "run", "--quiet", "--anyway")
+    code, _, said = small.run_command(capsys, "resume", tmp_path / "run", "--quiet", "--anyway")
     assert code == 0, said
     row = forage.Run(tmp_path / "run").rows[-1]
     assert row["steps"] == 96 and row["taken_over"][0] >= 30

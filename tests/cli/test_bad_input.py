@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 import small
-from tiers import gated
+from tiers import gate_cases
 
 import forage
 from forage.core import checkpoint
@@ -232,7 +232,7 @@ COMMANDS: list[tuple[str, str]] = [
 @pytest.mark.parametrize(("words", "said"), COMMANDS, ids=[words for words, _ in COMMANDS])
 def test_one_sentence_and_code_2(words, said, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, out, err = small.here(capsys, *words.split())
+    code, out, err = small.run_command(capsys, *words.split())
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert err.rstrip().endswith((".", "?"))
@@ -304,7 +304,7 @@ def test_64_bits_are_refused_before_anybody_is_blamed(environment, everywhere, h
                 forage.train("ppo", environment, directory=tmp_path / "run")
             with pytest.raises(ForageError, match=said):
                 forage.load(tmp_path)
-            code, out, err = small.here(capsys, "train", environment)
+            code, out, err = small.run_command(capsys, "train", environment)
     finally:
         jax.config.update("jax_enable_x64", False)
     assert (code, out, err.count("\n")) == (2, "", 1) and said in err
@@ -312,13 +312,13 @@ def test_64_bits_are_refused_before_anybody_is_blamed(environment, everywhere, h
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def whole_run(tmp_path_factory):
     return small.train(tmp_path_factory.mktemp("runs") / "finished").directory
 
 
 @pytest.fixture
-def copy(finished, tmp_path):
-    shutil.copytree(finished, tmp_path / "copy")
+def copy(whole_run, tmp_path):
+    shutil.copytree(whole_run, tmp_path / "copy")
     return tmp_path / "copy"
 
 
@@ -520,7 +520,7 @@ FAILURES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "said"), gated(FAILURES, FAILURES[:1]))
+@pytest.mark.parametrize(("name", "said"), gate_cases(FAILURES, FAILURES[:1]))
 def test_an_environment_that_fails_in_the_middle(own, tmp_path, name, said):
     """The step is named, the run is saved, and its learned state can be loaded."""
     with pytest.raises(ForageError, match=said) as caught:

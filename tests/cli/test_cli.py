@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import small
-from tiers import gated
+from tiers import gate_cases
 
 from forage.cli import arguments
 from forage.cli import entry as cli
@@ -24,7 +24,7 @@ TINY = [*small.words(small.PPO), "--seeds", "2", "--steps", "64", "--evaluation-
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def whole_run(tmp_path_factory):
     """A run made by the command line, and its printed JSON."""
     directory = tmp_path_factory.mktemp("runs") / "finished"
     result = small.forage("train", "ppo", "CartPole-v1", *TINY, "--directory", directory, "--json")
@@ -32,8 +32,8 @@ def finished(tmp_path_factory):
     return directory, result.stdout
 
 
-def test_json_is_nothing_but_json_and_ends_with_the_result(finished):
-    directory, out = finished
+def test_json_is_nothing_but_json_and_ends_with_the_result(whole_run):
+    directory, out = whole_run
     # On a slow machine a note says that the evaluation takes its time.
     events = [event for event in map(json.loads, out.splitlines()) if event["event"] != "note"]
     assert [event["event"] for event in events] == ["row"] * 4 + ["result"]
@@ -45,8 +45,8 @@ def test_json_is_nothing_but_json_and_ends_with_the_result(finished):
     assert result["interval"][0] <= result["score"] <= result["interval"][1]
 
 
-def test_words_become_settings(finished):
-    config = Run(finished[0]).config
+def test_words_become_settings(whole_run):
+    config = Run(whole_run[0]).config
     assert config["seeds"] == [0, 1]
     assert config["steps"] == 64
     assert config["agent"]["hidden_sizes"] == [8]
@@ -54,7 +54,7 @@ def test_words_become_settings(finished):
 
 
 def test_quiet_prints_nothing(capsys, tmp_path):
-    code, out, err = small.here(
+    code, out, err = small.run_command(
         capsys, "train", "ppo", "CartPole-v1", *TINY, "--directory", tmp_path / "run", "--quiet"
     )
     assert (code, out, err) == (0, "", "")
@@ -75,7 +75,7 @@ def test_plain_lines_and_parts_by_name(capsys, tmp_path):
         "--directory",
         tmp_path / "run",
     ]
-    code, out, err = small.here(capsys, "train", "CartPole-v1", *words)
+    code, out, err = small.run_command(capsys, "train", "CartPole-v1", *words)
     assert (code, err) == (0, "")
     assert "\x1b" not in out
     lines = out.splitlines()
@@ -93,29 +93,29 @@ def test_plain_lines_and_parts_by_name(capsys, tmp_path):
     assert config["environment"] == {"id": "CartPole-v1", "options": {"length": 1}}
 
 
-def test_resume_evaluate_watch_compare(capsys, finished, tmp_path):
+def test_resume_evaluate_watch_compare(capsys, whole_run, tmp_path):
     copies = [tmp_path / name for name in ("one", "two")]
     for directory in copies:
-        shutil.copytree(finished[0], directory)
-    code, out, err = small.here(capsys, "resume", copies[0], "--json")
+        shutil.copytree(whole_run[0], directory)
+    code, out, err = small.run_command(capsys, "resume", copies[0], "--json")
     assert (code, err) == (0, "")
     assert [json.loads(line)["event"] for line in out.splitlines()] == ["note", "result"]
     assert "This run had finished all of its 64 steps; nothing is left to do." in out
 
-    code, out, err = small.here(capsys, "evaluate", copies[0], "--episodes", "3", "--seed", "1", "--json")
+    code, out, err = small.run_command(capsys, "evaluate", copies[0], "--episodes", "3", "--seed", "1", "--json")
     assert (code, err) == (0, "")
     assert json.loads(out).keys() >= {"score", "low", "high", "seeds", "cut", "reward"}
-    code, out, _ = small.here(capsys, "evaluate", copies[0], "--episodes", "3")
+    code, out, _ = small.run_command(capsys, "evaluate", copies[0], "--episodes", "3")
     assert out.startswith("ppo on CartPole-v1: return")
 
-    code, out, err = small.here(
+    code, out, err = small.run_command(
         capsys, "watch", copies[0], "--output", tmp_path / "a.gif", "--steps", "5", "--seed", "1"
     )
     assert (code, err) == (0, "")
     assert out.startswith(f"{tmp_path / 'a.gif'}  (returns ")
     assert (tmp_path / "a.gif").read_bytes()[:3] == b"GIF"
 
-    code, out, err = small.here(capsys, "compare", *copies, "--output", tmp_path / "both.png")
+    code, out, err = small.run_command(capsys, "compare", *copies, "--output", tmp_path / "both.png")
     assert (code, err) == (0, "")
     assert out.splitlines()[-1] == str(tmp_path / "both.png")
     assert (tmp_path / "both.png").exists()
@@ -124,9 +124,9 @@ def test_resume_evaluate_watch_compare(capsys, finished, tmp_path):
 PARTS = [(port, name) for port, table in registry.tables().items() for name in table]
 
 
-@pytest.mark.parametrize(("port", "name"), gated(PARTS, PARTS[::5]))
+@pytest.mark.parametrize(("port", "name"), gate_cases(PARTS, PARTS[::5]))
 def test_every_part_can_be_shown(capsys, port, name):
-    code, out, err = small.here(capsys, "show", name)
+    code, out, err = small.run_command(capsys, "show", name)
     assert (code, err) == (0, "")
     assert out.startswith(f"{name}: {port}\n")
     fields = registry.fields(registry.part_class(port, name))
@@ -136,7 +136,7 @@ def test_every_part_can_be_shown(capsys, port, name):
 
 @pytest.mark.parametrize("name", ["CartPole-v1", "minatar:Breakout", "gymnasium:CartPole-v1", "DeepSea-5"])
 def test_an_environment_can_be_shown(capsys, name):
-    code, out, err = small.here(capsys, "show", name)
+    code, out, err = small.run_command(capsys, "show", name)
     assert (code, err) == (0, "")
     assert f"{name}: environment" in out
     assert "observation " in out
@@ -144,7 +144,7 @@ def test_an_environment_can_be_shown(capsys, name):
 
 
 def test_text_is_shown_with_an_episode_and_its_options(capsys):
-    code, out, err = small.here(capsys, "show", "text:addition")
+    code, out, err = small.run_command(capsys, "show", "text:addition")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     prompt, answer, reward = (
@@ -156,7 +156,7 @@ def test_text_is_shown_with_an_episode_and_its_options(capsys):
 
 @pytest.mark.parametrize("name", registry.WRAPPERS)
 def test_every_wrapper_can_be_shown(capsys, name):
-    code, out, err = small.here(capsys, "show", name)
+    code, out, err = small.run_command(capsys, "show", name)
     assert (code, err) == (0, "")
     assert out.startswith(f"{name}: wrapper\n")
     fields = registry.wrapper_fields(registry.wrapper_class(name))
@@ -165,18 +165,18 @@ def test_every_wrapper_can_be_shown(capsys, name):
 
 
 def test_names_are_listed_on_one_screen(capsys):
-    code, out, err = small.here(capsys, "list")
+    code, out, err = small.run_command(capsys, "list")
     assert (code, err) == (0, "") and len(out.splitlines()) <= 40
     shown = out.replace(",", " ").split()
     for table in (*registry.PORTS.values(), registry.WRAPPERS, ["CartPole-v1", "minatar:Asterix"]):
         assert set(list(table)[:MOST]) <= set(shown)
     assert f"and {len(registry.PORTS['agent']) - MOST} more" in " ".join(out.split())
-    for package in packages.installed():
+    for package in packages.load_packages():
         assert f"{package.name} {part_counts(package)}" in " ".join(out.split())
 
 
 def test_every_part_is_listed(capsys):
-    code, out, err = small.here(capsys, "list", "--all")
+    code, out, err = small.run_command(capsys, "list", "--all")
     assert (code, err) == (0, "")
     assert all(len(line) <= 120 for line in out.splitlines())
     for port, table in {**registry.tables(), "wrappers": registry.WRAPPERS}.items():
@@ -190,14 +190,14 @@ def test_every_part_is_listed(capsys):
 
 @pytest.mark.parametrize("kind", [*registry.PORTS, "agents", "wrappers", "environments"])
 def test_one_kind_is_listed(capsys, kind):
-    code, out, err = small.here(capsys, "list", kind)
+    code, out, err = small.run_command(capsys, "list", kind)
     assert (code, err) == (0, "")
     assert out.startswith("agent" if kind == "agents" else kind)
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
 def test_help(capsys, words):
-    code, out, err = small.here(capsys, *words)
+    code, out, err = small.run_command(capsys, *words)
     assert (code, err) == (0, "")
     for command in cli.COMMANDS:
         assert f"forage {command} " in out
@@ -205,7 +205,7 @@ def test_help(capsys, words):
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
 def test_every_command_has_its_own_help_with_examples(capsys, command):
-    code, out, err = small.here(capsys, command, "--help")
+    code, out, err = small.run_command(capsys, command, "--help")
     assert (code, err) == (0, "")
     assert out.startswith(f"forage {command} ")
     examples = out.partition("\nExamples\n")[2].splitlines()
@@ -245,30 +245,30 @@ def test_words_become_the_arguments_of_forage_train():
 
 
 def test_help_of_an_agent_its_environment_and_the_ports(capsys):
-    code, out, err = small.here(capsys, "train", "ppo", "--help")
+    code, out, err = small.run_command(capsys, "train", "ppo", "--help")
     assert (code, err) == (0, "")
     for field in registry.fields(registry.part_class("agent", "ppo")):
         assert f"  --{field.name.replace('_', '-')} " in out
     plain = " ".join(out.split())
     assert "--gae-lambda 0.95 decay of the weights of longer returns" in plain
     assert "(from 0 to 1)" in plain and "--env." not in out
-    code, out, err = small.here(capsys, "train", "dqn", "CartPole-v1", "--rewards", "rnd", "--help")
+    code, out, err = small.run_command(capsys, "train", "dqn", "CartPole-v1", "--rewards", "rnd", "--help")
     assert (code, err) == (0, "")
     plain = " ".join(out.split())
     assert "--env.pole-mass 0.1 " in plain or "--env.pole-mass" in plain
     assert "options of --memory uniform, which is used unless another is named --memory.capacity" in plain
     assert "options of --rewards rnd --rewards.weight 0.5" in plain
-    code, out, _ = small.here(capsys, "train", "CartPole-v1", "--help")
+    code, out, _ = small.run_command(capsys, "train", "CartPole-v1", "--help")
     assert code == 0 and "options of CartPole-v1" in out and "options of ppo" not in out
-    code, out, _ = small.here(capsys, "train", "ppo", "gymnasium:CartPole-v1", "--help")
+    code, out, _ = small.run_command(capsys, "train", "ppo", "gymnasium:CartPole-v1", "--help")
     assert code == 0 and "--env.sutton-barto-reward" in out and "--env.parallel" in out
-    code, out, _ = small.here(capsys, "tune", "sac", "--help")
+    code, out, _ = small.run_command(capsys, "tune", "sac", "--help")
     assert code == 0 and out.startswith("forage tune sac") and "--initial-temperature" in out
 
 
 @pytest.mark.parametrize("name", ["rnd", "ppo", "held-noise", "prioritised", "ornstein-uhlenbeck"])
 def test_show_says_formula_paper_options_and_example(capsys, name):
-    _, out, _ = small.here(capsys, "show", name)
+    _, out, _ = small.run_command(capsys, "show", name)
     cls = next(registry.load(table[name]) for table in registry.tables().values() if name in table)
     for text in (sys.modules[cls.__module__].__doc__, cls.__doc__):
         assert inspect.cleandoc(text) in out
@@ -289,15 +289,15 @@ def test_hyphens_and_underscores_are_alike(capsys):
     for spelled in ("pole-mass", "pole_mass"):
         _, words = options.split([f"--env.{spelled}", "2"], set())
         assert words == {"env.pole_mass": "2"}
-    _, out, _ = small.here(capsys, "show", "CartPole-v1")
+    _, out, _ = small.run_command(capsys, "show", "CartPole-v1")
     assert "--env.pole-mass " in out and "--env.pole_mass" not in out
 
 
 def test_help_of_training_and_version(capsys):
-    code, out, _ = small.here(capsys, "train", "-h")
+    code, out, _ = small.run_command(capsys, "train", "-h")
     assert code == 0
     assert "--checkpoint-seconds" in out
-    code, out, _ = small.here(capsys, "--version")
+    code, out, _ = small.run_command(capsys, "--version")
     assert code == 0
     assert out.strip().count(".") >= 1
 
@@ -374,21 +374,21 @@ def test_options_are_split_from_words():
 
 
 @pytest.mark.thorough
-def test_reports_and_tuning(capsys, finished, tmp_path):
-    code, out, err = small.here(capsys, "report", finished[0], "--output", tmp_path / "page.html")
+def test_reports_and_tuning(capsys, whole_run, tmp_path):
+    code, out, err = small.run_command(capsys, "report", whole_run[0], "--output", tmp_path / "page.html")
     assert (code, err) == (0, "") and (tmp_path / "page.html").read_text().startswith("<!doctype html>")
 
     tune = ["tune", "ppo", "CartPole-v1", "--over", "learning_rate=0.001:0.01", "--over", "clip=0.1,0.2"]
     tune += ["--steps", "2048", "--trials", "2", "--seeds", "5000,5001", "--json"]
-    code, out, err = small.here(capsys, *tune, "--directory", tmp_path / "tune", "--tuning-seeds", "0,1")
+    code, out, err = small.run_command(capsys, *tune, "--directory", tmp_path / "tune", "--tuning-seeds", "0,1")
     result = json.loads(out.splitlines()[-1])
     assert (code, err) == (0, "") and result["seeds"] == [5000, 5001] and len(result["tuned"]) == 2
-    code, _, err = small.here(capsys, *tune, "--directory", tmp_path / "other", "--tuning-seeds", "1,5000")
+    code, _, err = small.run_command(capsys, *tune, "--directory", tmp_path / "other", "--tuning-seeds", "1,5000")
     assert code == 2 and "5000 is among both" in err and err.count("\n") == 1
     for words, error in (
         (["report"], "takes one run or more"),
         (["tune", "ppo"], "takes an agent and an environment"),
         (["tune", "ppo", "CartPole-v1", "--ower", "x=1,2"], "Did you mean '--over'"),
     ):
-        code, _, err = small.here(capsys, *words)
+        code, _, err = small.run_command(capsys, *words)
         assert code == 2 and error in err and err.count("\n") == 1

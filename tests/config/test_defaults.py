@@ -13,7 +13,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.config import registry
 from forage.config.checks import check_sizes
-from forage.config.defaults import chosen
+from forage.config.defaults import choose_defaults
 from forage.config.resolve import from_config, resolve
 from forage.core.types import ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
@@ -135,7 +135,7 @@ def test_without_a_preset_the_spec_decides():
     assert resolve("ppo", "MountainCar-v0", agent_options={"discount": 0.9}).rewards.discount == 0.9
     numbers = Spec("Numbers", spaces.Discrete(9), spaces.Discrete(2))
     for options, shape in (({}, (8, 128, 8)), ({"num_envs": 2}, (2, 512, 8))):
-        found = chosen("ppo", numbers.name, numbers, False, options)
+        found = choose_defaults("ppo", numbers.name, numbers, False, options)
         assert tuple(found.settings[n] for n in ("num_envs", "rollout_length", "minibatches")) == shape
         assert (found.settings["learning_rate"], found.why[:32]) == (1e-3, "settings for one number out of a")
     for shape, dtype, native, what in (
@@ -145,12 +145,12 @@ def test_without_a_preset_the_spec_decides():
         ((84, 84, 4), np.uint8, False, "images"),
     ):
         space = spaces.Box(0, 255 if dtype == np.uint8 else 1, shape, dtype)
-        found = chosen("ppo", "Pictures", Spec("Pictures", space, spaces.Discrete(2)), native, {})
+        found = choose_defaults("ppo", "Pictures", Spec("Pictures", space, spaces.Discrete(2)), native, {})
         assert found.why.startswith(f"settings for {what} ("), found.why
     vector = spaces.Box(-1, 1, (3,))
     for high, deviation in ((1.0, None), (0.4, None), (3.0, 0.5), (np.inf, None), ([1.0, 2.0], 0.5)):
         box = spaces.Box(-np.full(2, high, np.float32), np.full(2, high, np.float32))
-        found = chosen("ppo", "Moves", Spec("Moves", vector, box), False, {}).settings.get("initial_log_std")
+        found = choose_defaults("ppo", "Moves", Spec("Moves", vector, box), False, {}).settings.get("initial_log_std")
         assert found == (deviation and np.log(deviation)), high
     setup = resolve("ppo", "MountainCar-v0", agent_options={"learning_rate": 0.1, "minibatches": 2})
     assert (setup.agent.learning_rate, setup.agent.minibatches) == (0.1, 2)

@@ -56,7 +56,7 @@ def test_options_go_over_a_file(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(training, "start_run", asked.update)
     words = ["train", "--config", tmp_path / "run.toml", "--quiet"]
     words += ["--learning-rate", "0.5", "--memory.capacity", "48", "--env.gravity", "3", "--seeds", "3,"]
-    assert small.here(capsys, *words, *small.words(small.REPLAY)) == (0, "", "")
+    assert small.run_command(capsys, *words, *small.words(small.REPLAY)) == (0, "", "")
     assert (asked.pop("display"), asked.pop("evaluation_episodes")) == ("quiet", 2)
     config = config_of(asked)
     assert config["agent"]["learning_rate"] == 0.5 and config["agent"]["hidden_sizes"] == [8]
@@ -110,5 +110,5 @@ def test_files_that_cannot_be_read(tmp_path):
 
 def test_another_agent_is_refused(tmp_path, capsys):
     (tmp_path / "run.toml").write_text(TOML)
-    code, _, err = small.here(capsys, "train", "ppo", "CartPole-v1", "--config", tmp_path / "run.toml")
+    code, _, err = small.run_command(capsys, "train", "ppo", "CartPole-v1", "--config", tmp_path / "run.toml")
     assert code == 2 and "has the agent dqn and its parts; leave out ppo, or" in err

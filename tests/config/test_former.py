@@ -23,7 +23,7 @@ from forage.studies.claims import rows
     ],
 )
 def test_a_former_name_is_answered_with_todays(command, sentence, capsys):
-    code, _, error = small.here(capsys, "train", *command.split())
+    code, _, error = small.run_command(capsys, "train", *command.split())
     assert code == 2 and error.startswith(sentence)
 
 

@@ -3,7 +3,7 @@
 import typing
 
 import pytest
-from tiers import gated
+from tiers import gate_cases
 
 from forage.config import registry
 from forage.config.ranges import RANGES, check_ranges, range_of
@@ -39,7 +39,7 @@ def test_every_option_of_a_wrapper_has_a_meaning(name):
         assert option.help.split()[1:], f"{name} has no sentence of what {option.name} means"
 
 
-@pytest.mark.parametrize(("port", "name"), gated(PARTS, PARTS[::5]))
+@pytest.mark.parametrize(("port", "name"), gate_cases(PARTS, PARTS[::5]))
 def test_every_number_has_a_range(port, name):
     """Its default is in the range; so are the defaults of a part with required options."""
     cls = registry.part_class(port, name)

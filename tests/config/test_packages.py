@@ -64,7 +64,7 @@ def sentences_of(call):
 def test_a_package_with_a_mistake_costs_a_sentence(site, text, sentence):
     strangers.install(site, "forage-bad", {"forage_bad.py": text})
     strangers.install(site, "forage-a", REWARD)
-    said = sentences_of(packages.installed)
+    said = sentences_of(packages.load_packages)
     assert len(said) == 1 and said[0].startswith("The parts of the package forage-bad are left out: ")
     assert sentence in said[0] and said[0].endswith(".")
     assert registry.target_of("rewards", "effort") == "forage_a.effort:Effort"
@@ -75,7 +75,7 @@ def test_the_command_line_says_the_sentence_alone(site, capsys, monkeypatch):
     strangers.install(site, "forage-bad", {"forage_bad.py": "1 / 0"})
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        code, out, error = small.here(capsys, "list", "rewards")
+        code, out, error = small.run_command(capsys, "list", "rewards")
     assert code == 0 and "rnd" in out
     assert error == (
         "The parts of the package forage-bad are left out: forage_bad could not be imported: ZeroDivisionError: "
@@ -152,9 +152,9 @@ def test_a_package_of_any_layout_is_known_by_its_parts(site, module, files):
 )
 def test_a_part_with_a_mistake_costs_a_sentence_when_it_is_named(site, capsys, text, sentence):
     strangers.install(site, "forage-a", REWARD | {"forage_a/effort.py": text})
-    code, out, error = small.here(capsys, "list", "rewards")
+    code, out, error = small.run_command(capsys, "list", "rewards")
     assert code == 0 and "effort" in out and not error
-    code, _, error = small.here(capsys, "show", "effort")
+    code, _, error = small.run_command(capsys, "show", "effort")
     assert code == 2 and error.startswith(sentence) and error.count("\n") == 1
 
 
@@ -167,10 +167,10 @@ def test_claims_and_presets_with_a_mistake_cost_a_sentence(site, capsys):
     strangers.install(site, "forage-a", REWARD | {"forage_a/__init__.py": text, "forage_a/calm.py": calm})
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        code, out, error = small.here(capsys, "show", "effort")
+        code, out, error = small.run_command(capsys, "show", "effort")
     assert code == 0 and "A price of effort." in out
     assert error.startswith("The claims of the package forage-a are left out: forage_a.claims could not be imported")
-    code, _, error = small.here(capsys, "show", "calm")
+    code, _, error = small.run_command(capsys, "show", "calm")
     assert code == 2 and "forage_a.effort:Effort of the package forage-a has to be a tuple of" in error
 
 
@@ -206,7 +206,7 @@ def test_a_class_that_lacks_methods_is_refused(site):
 def test_names_of_the_core_never_look_packages_up(monkeypatch, capsys, words):
     strangers.forget()
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: 1 / 0)
-    code, _, error = small.here(capsys, *words.split())
+    code, _, error = small.run_command(capsys, *words.split())
     assert code == (2 if "steps" in words else 0), error
 
 
@@ -220,4 +220,4 @@ def test_parts_of_the_core_are_made_and_stored_without_packages(monkeypatch):
     setup = resolve("ppo", "CartPole-v1", steps=1000, seeds=1, rewards="rnd")
     config = json.loads(json.dumps(setup.config(), default=list))
     assert from_config(config).config() == setup.config() and not own_code(setup)
-    assert not trusting.unknown_in(config)
+    assert not trusting.unknown_entries(config)

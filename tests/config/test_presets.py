@@ -10,12 +10,12 @@ from gymnasium import spaces
 
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.policy_gradient.ppo import PPO
-from forage.config.defaults import LENGTHS, chosen, default_behaviour, default_memory, default_steps, preset
+from forage.config.defaults import LENGTHS, choose_defaults, default_behaviour, default_memory, default_steps, preset
 from forage.config.presets import PRESETS, Preset
 from forage.config.ranges import check_ranges
 from forage.config.registry import from_config, part_class
 from forage.config.resolve import resolve
-from forage.config.run_config import shortened
+from forage.config.run_config import shorten_memory
 from forage.core.ports import Agent
 from forage.core.prng import key
 from forage.core.types import Spec
@@ -95,11 +95,11 @@ SHAPE = ("hidden_sizes", "activation", "gru_size", "dueling", "state_dependent_n
 PAIRS = [(agent, environment) for environment, (_, _, agents) in REAL.items() for agent in agents]
 
 
-def made(name: str, environment: str) -> tuple[Agent, dict, Spec]:
+def make_one(name: str, environment: str) -> tuple[Agent, dict, Spec]:
     """An agent with its preset, its parts and the spec of an environment that need not be installed."""
     observation, action, _ = REAL[environment]
     spec = Spec(environment, observation, action)
-    under = chosen(name, environment, spec, ":" not in environment, {})
+    under = choose_defaults(name, environment, spec, ":" not in environment, {})
     agent = part_class("agent", name)(**under.settings)
     parts = {"behaviour": default_behaviour(agent), "memory": default_memory(agent), **under.parts}
     return agent, parts, spec
@@ -115,7 +115,7 @@ def check_presets(pairs: Collection[tuple[str, str]], presets: Iterable[Preset])
         known = preset(name, environment)
         assert known is not None, (name, environment)
         found.add(id(known))
-        agent, parts, spec = made(name, environment)
+        agent, parts, spec = make_one(name, environment)
         for part in (agent, *parts.values()):
             check_ranges(part, environment)
         agent.check(spec)
@@ -152,7 +152,7 @@ def test_three_seeds_of_a_presets_replay_fit_into_a_laptop():
 
     largest = {}
     for name, environment in PAIRS:
-        agent, parts, spec = made(name, environment)
+        agent, parts, spec = make_one(name, environment)
         if spec.observation_space is PICTURE:
             continue  # frames are kept once: 7.5 GB a seed, see tests/rewards/test_atari.py
         if not agent.on_policy:
@@ -168,12 +168,12 @@ def test_off_policy_presets_update_as_often_as_their_sources():
     often = {"gymnasium:MountainCar-v0": 1 / 2, "gymnasium:LunarLander-v3": 1, "minatar:Breakout": 1 / 16}
     often |= {"CartPole-masked": 1 / 4}
     for name, environment in PAIRS:
-        agent, _, _ = made(name, environment)
+        agent, _, _ = make_one(name, environment)
         if not agent.on_policy:
             known = {"dqn": often.get(environment, 1 / 4), "qr-dqn": 1 / 2, "c51": 1 / 10, "bro": 10.0}
             expected = known.get(name, 1.0)
             assert agent.updates_per_rollout / (agent.num_envs * agent.rollout_length) == expected, (name, environment)
-    lander, mountain = (made("dqn", f"gymnasium:{id}")[0] for id in ("LunarLander-v3", "MountainCar-v0"))
+    lander, mountain = (make_one("dqn", f"gymnasium:{id}")[0] for id in ("LunarLander-v3", "MountainCar-v0"))
     assert updates_in(lander, lander.target_update_interval) == 250
     assert updates_in(mountain, mountain.target_update_interval) == 300
 
@@ -192,7 +192,7 @@ def test_a_replay_is_no_longer_than_its_run(given, kept):
     assert setup.learner().memory.capacity == kept
     assert setup.config()["memory"]["capacity"] == 100_000  # what was asked for
     rollout = default_memory(PPO())
-    assert shortened(rollout, PPO(), 8, 10) is rollout
+    assert shorten_memory(rollout, PPO(), 8, 10) is rollout
 
 
 def test_noise_begins_as_large_as_it_is_asked_to():

@@ -56,7 +56,7 @@ def evil(home):
     return home / "evil.py"
 
 
-def changed(config, at, value):
+def change(config, at, value):
     found = copy.deepcopy(config)
     *path, last = at
     place = found
@@ -91,7 +91,7 @@ PLACES = [
 @pytest.mark.parametrize(("at", "value"), PLACES)
 def test_no_place_of_a_configuration_imports_code(config, evil, at, value):
     value = json.loads(json.dumps(value).replace("{evil}", str(evil)))
-    found = changed(config, at, value)
+    found = change(config, at, value)
     sentence = r"runs code of its maker's own, \S+(evil|pack/__init__|inner).py \(SHA-256 [0-9a-f]{16}\).* --trust once"
     with pytest.raises(ForageError, match=rf"^runs/x .*{sentence}"):
         from_config(found, where="runs/x")
@@ -107,7 +107,7 @@ def test_modules_that_are_no_parts_are_refused_even_when_trusted(config, home, n
     for at in (("agent", "part"), ("memory", "part"), ("agent", "activation")):
         if name.startswith("forage") and at[1] == "activation":
             continue
-        found = changed(config, at, name)
+        found = change(config, at, name)
         assert trusting.code_in(found) == [name]
         with (
             trust.granting(),
@@ -120,13 +120,13 @@ def test_modules_that_are_no_parts_are_refused_even_when_trusted(config, home, n
 def test_a_tracker_of_a_run_is_asked_for(config, evil):
     for names in ([f"{evil}:Env"], "evil:Env", ["evil.py:Env"]):
         assert trusting.code_in(config | {"track": names})
-        with trusting.stored("runs/x", config | {"track": names}), pytest.raises(ForageError, match=r"evil\.py"):
+        with trusting.guard_imports("runs/x", config | {"track": names}), pytest.raises(ForageError, match=r"evil\.py"):
             tracker_class(names if isinstance(names, str) else names[0])
     assert not (evil.parent / "RAN").exists()
 
 
 def test_what_is_known_is_asked_once(config, evil, capsys, monkeypatch):
-    found = changed(config, ("environment", "id"), f"{evil}:Env")
+    found = change(config, ("environment", "id"), f"{evil}:Env")
     with pytest.raises(ForageError, match="add --trust once"):
         from_config(found, where="runs/x")
     with trust.granting():
@@ -146,7 +146,7 @@ def test_what_is_known_is_asked_once(config, evil, capsys, monkeypatch):
 
 
 def test_a_run_of_ones_own_is_not_asked_for(config, evil):
-    found = changed(config, ("agent", "activation"), f"{evil}:f")
+    found = change(config, ("agent", "activation"), f"{evil}:f")
     trusting.keep_own(found)
     trust.known_here.clear()
     evil.write_text(evil.read_text() + "\n")  # later edits are one's own, too
@@ -154,7 +154,7 @@ def test_a_run_of_ones_own_is_not_asked_for(config, evil):
     other = evil.with_name("other.py")
     other.write_bytes(evil.read_bytes())
     with pytest.raises(ForageError, match=r"other\.py"):
-        from_config(changed(config, ("agent", "activation"), f"{other}:f"), where="runs/x")
+        from_config(change(config, ("agent", "activation"), f"{other}:f"), where="runs/x")
 
 
 def test_no_file_of_a_run_makes_its_code_known(config, evil, monkeypatch):
@@ -163,7 +163,7 @@ def test_no_file_of_a_run_makes_its_code_known(config, evil, monkeypatch):
     for place in (evil.parent / "trusted.jsonl", evil.parent / "forage" / "trusted.jsonl"):
         place.parent.mkdir(exist_ok=True)
         place.write_text(json.dumps(entry) + "\n")
-    found = changed(config, ("environment", "id"), f"{evil}:Env") | {"trusted": [entry], "trust": True}
+    found = change(config, ("environment", "id"), f"{evil}:Env") | {"trusted": [entry], "trust": True}
     with pytest.raises(ForageError, match="add --trust once"):
         from_config(found, where="runs/x")
     trust.store().parent.mkdir(parents=True)
@@ -175,7 +175,7 @@ def test_no_file_of_a_run_makes_its_code_known(config, evil, monkeypatch):
 
 
 def test_what_a_person_names_themselves_is_theirs(config, evil):
-    gone = changed(config, ("environment", "id"), "/gone.py:Env")
+    gone = change(config, ("environment", "id"), "/gone.py:Env")
     assert from_config(gone, environment="evil:Env", where="runs/x").name == "evil:Env"
     assert resolve("ppo", f"{evil}:Env", steps=1000, seeds=1).name == "evil.py:Env"
     with pytest.raises(ForageError, match=r"There is no file /gone.py"):
@@ -185,7 +185,7 @@ def test_what_a_person_names_themselves_is_theirs(config, evil):
 def test_trust_of_a_run_in_python(config, evil, capsys):
     run = evil.parent / "run"
     run.mkdir()
-    found = changed(config, ("environment", "id"), f"{evil}:Env")
+    found = change(config, ("environment", "id"), f"{evil}:Env")
     (run / "config.json").write_text(json.dumps(found))
     (run / "agent.npz").write_text("")
     forage.trust(run)
@@ -199,7 +199,7 @@ def test_an_agent_is_not_loaded_with_code_that_is_unknown(config, evil):
     run = evil.parent / "run"
     run.mkdir()
     (run / "agent.npz").write_text("")
-    (run / "config.json").write_text(json.dumps(changed(config, ("agent", "activation"), f"{evil}:f")))
+    (run / "config.json").write_text(json.dumps(change(config, ("agent", "activation"), f"{evil}:f")))
     with pytest.raises(ForageError, match="add --trust once"):
         load_policy(run)
     assert not (evil.parent / "RAN").exists()
@@ -211,14 +211,14 @@ def test_nothing_is_sent_to_an_address_that_a_run_names(config, home, tmp_path):
     sentence = r"sends to http://attacker:1/v1 with the environment variable SECRET.* --trust once"
     with pytest.raises(ForageError, match=sentence):
         from_config(found, where="runs/x")
-    with trusting.stored("runs/x", found):
+    with trusting.guard_imports("runs/x", found):
         for hidden in (endpoint | {"publish": "/home/me"}, {"part": "recorded", "inner": endpoint}):
             with pytest.raises(ForageError, match=r"writes to /home/me|sends to http://attacker"):
                 registry.from_config(hidden)
     registry.build("behaviour", "endpoint", {"url": "http://mine:1/v1"})  # a person's own words
-    with trust.granting(), trusting.stored("runs/x", found):
+    with trust.granting(), trusting.guard_imports("runs/x", found):
         registry.from_config(endpoint)
-    with trusting.stored("runs/x", found):
+    with trusting.guard_imports("runs/x", found):
         registry.from_config(endpoint)
         with pytest.raises(ForageError, match="other:1"):
             registry.from_config(endpoint | {"url": "http://other:1/v1"})
@@ -230,11 +230,11 @@ def test_a_run_that_begins_with_anothers_weights_asks_for_its_code(config, evil)
     run.mkdir()
     for at, value in PLACES:
         value = json.loads(json.dumps(value).replace("{evil}", str(evil)))
-        (run / "config.json").write_text(json.dumps(changed(config, at, value)))
+        (run / "config.json").write_text(json.dumps(change(config, at, value)))
         with pytest.raises(ForageError, match="add --trust once"):
             from_parent(Run(run), {})
     assert not (evil.parent / "RAN").exists()
-    (run / "config.json").write_text(json.dumps(changed(config, ("environment", "id"), f"{evil}:Env")))
+    (run / "config.json").write_text(json.dumps(change(config, ("environment", "id"), f"{evil}:Env")))
     assert "environment" not in from_parent(Run(run), {"environment": "evil:Env"})  # said by a person
     with trust.granting():
         assert from_parent(Run(run), {})["environment"] == f"{evil}:Env"
@@ -242,4 +242,4 @@ def test_a_run_that_begins_with_anothers_weights_asks_for_its_code(config, evil)
 
 def test_a_file_of_settings_that_a_person_names_is_theirs(config, evil):
     """A file given to `train --config FILE` counts as the user's words, as the command line does."""
-    assert arguments_of("mine.json", changed(config, ("environment", "id"), f"{evil}:Env"))
+    assert arguments_of("mine.json", change(config, ("environment", "id"), f"{evil}:Env"))

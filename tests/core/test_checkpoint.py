@@ -185,7 +185,7 @@ def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path, tree):
         checkpoint.save_tree(tmp_path / "file" / "below.npz", tree, {})
 
 
-def crafted(path, tree, **entries):
+def craft(path, tree, **entries):
     """Save a tree, and more entries of the archive as they are given: a header, and the bytes that follow it."""
     checkpoint.save_tree(path, tree, {"steps": 1})
     with zipfile.ZipFile(path) as archive:
@@ -219,13 +219,13 @@ def test_what_is_read_is_bounded_by_what_is_expected(tmp_path, monkeypatch):
     ]
     tracemalloc.start()
     for case in cases:
-        crafted(path, tree, **case)
+        craft(path, tree, **case)
         tracemalloc.reset_peak()
         before = tracemalloc.get_traced_memory()[0]
         with pytest.raises(ForageError, match=r"is not a whole Forage checkpoint|written with other sizes|lacks"):
             checkpoint.load_tree(path, tree)
         assert tracemalloc.get_traced_memory()[1] - before < 3 << 20, case.keys()
     tracemalloc.stop()
-    crafted(path, tree)  # deflated, as others may write it
+    craft(path, tree)  # deflated, as others may write it
     assert differing(checkpoint.load_tree(path, tree)[0], tree) == []
     assert {name: leaf.shape for name, leaf in checkpoint.load_leaves(path).items()} == {"['a']": (3,), "['b']": (4,)}

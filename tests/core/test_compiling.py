@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import small
 from gymnasium import spaces
-from tiers import gated
+from tiers import gate_cases
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.policy import AgentPolicy
@@ -50,7 +50,7 @@ def test_options_of_one_program_do_not_reach_those_of_others(monkeypatch):
     assert not set(QUICK) & set(IN_ORDER)
 
 
-class Traced(PPO):
+class TracedPPO(PPO):
     """Records each trace."""
 
     def learn(self, state, batch, clock, key):
@@ -60,7 +60,7 @@ class Traced(PPO):
 
 def weights(runner, learning_rate=1e-3):
     """Return the agent's weights after two iterations, and the number of its traces."""
-    agent = Traced(
+    agent = TracedPPO(
         num_envs=2, rollout_length=4, minibatches=1, epochs=1, hidden_sizes=(4,), learning_rate=learning_rate
     )
     learner = Learner(agent, AgentPolicy(), EnvironmentReward(), LastRollout(), spec_of(CartPole(), "CartPole-v1"))
@@ -74,7 +74,7 @@ def weights(runner, learning_rate=1e-3):
     return np.concatenate([np.ravel(x) for x in jax.tree.leaves(run.agent_states().network)]), len(traced) - before
 
 
-@pytest.mark.parametrize("runner", gated(["device", "host"], ["device"]))
+@pytest.mark.parametrize("runner", gate_cases(["device", "host"], ["device"]))
 @pytest.mark.thorough
 def test_another_number_is_not_traced_again_and_counts(runner, no_programs):
     first, traces = weights(runner)
@@ -86,7 +86,7 @@ def test_another_number_is_not_traced_again_and_counts(runner, no_programs):
     assert np.array_equal(first, again) and not np.allclose(first, other)
 
 
-@pytest.mark.parametrize("runner", gated(["device", "host"], ["device"]))
+@pytest.mark.parametrize("runner", gate_cases(["device", "host"], ["device"]))
 @pytest.mark.thorough
 def test_a_class_whose_code_was_replaced_is_traced_again(runner, monkeypatch):
     """As in a notebook after a file was edited."""
@@ -97,7 +97,7 @@ def test_a_class_whose_code_was_replaced_is_traced_again(runner, monkeypatch):
         _, *rest = PPO.learn(self, state, batch, clock, key)
         return state, *rest
 
-    monkeypatch.setattr(Traced, "learn", lazy)
+    monkeypatch.setattr(TracedPPO, "learn", lazy)
     after, traces = weights(runner)
     assert traces and not np.array_equal(before, after)
 
@@ -106,7 +106,7 @@ def test_kinds_differ_by_structure_and_class_and_not_by_numbers():
     agent, same = PPO(hidden_sizes=(4,)), PPO(hidden_sizes=(4,), learning_rate=0.5)
     assert kind(agent) == kind(same) and hash(kind(agent)) == hash(kind(same))
     assert kind(agent) != kind(PPO(hidden_sizes=(5,)))
-    assert kind(agent) != kind(Traced(hidden_sizes=(4,)))
+    assert kind(agent) != kind(TracedPPO(hidden_sizes=(4,)))
 
 
 SPACES = {
@@ -137,7 +137,7 @@ def test_specs_are_equal_when_they_say_the_same_to_the_bit():
     assert spec(SPACES["box"]) != Spec("y", SPACES["box"], spaces.Discrete(2))
 
 
-def built(function, *arguments, **options):
+def build(function, *arguments, **options):
     """Compile a function with compiler options."""
     return jax.jit(function).lower(*arguments).compile(compiler_options=known_options(options))
 
@@ -145,7 +145,7 @@ def built(function, *arguments, **options):
 def test_an_option_that_xla_does_not_know_is_left_out(monkeypatch):
     options = QUICK | IN_ORDER | SUMS_IN_ONE_PIECE
     assert known_options(options | {"xla_no_such_option": True}) == known_options(options)
-    found = int(built(lambda x: x + 1, np.int32(1), **options, xla_no_such_option=True)(1))
+    found = int(build(lambda x: x + 1, np.int32(1), **options, xla_no_such_option=True)(1))
     assert found == 2
     # Asked once: nothing is compiled for the same question.
     monkeypatch.setattr(compiling, "_nothing", lambda: pytest.fail("asked again"))
@@ -163,14 +163,14 @@ def test_unoptimised_code_is_shorter():
         return x
 
     def size(options):
-        return len(built(function, np.ones(64, np.float32), **options).runtime_executable().serialize())
+        return len(build(function, np.ones(64, np.float32), **options).runtime_executable().serialize())
 
     assert size({"xla_backend_optimization_level": 0}) < 0.95 * size({"xla_backend_optimization_level": 3})
 
 
 def test_sums_in_one_piece_take_fewer_kernels():
     def kernels(options):
-        program = built(lambda x: jnp.sum(jnp.tanh(x)), np.ones(1000, np.float32), **options)
+        program = build(lambda x: jnp.sum(jnp.tanh(x)), np.ones(1000, np.float32), **options)
         return len(re.findall(r" fusion\(| reduce\(| reduce-window\(", program.as_text().split("ENTRY")[1]))
 
     assert known_options(SUMS_IN_ONE_PIECE) == SUMS_IN_ONE_PIECE

@@ -26,7 +26,7 @@ needs_envpool = pytest.mark.skipif(importlib.util.find_spec("envpool") is None, 
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(tmp_path, monkeypatch):
+def other_folder(tmp_path, monkeypatch):
     """MuJoCo writes its log into the current directory."""
     monkeypatch.chdir(tmp_path)
 
@@ -49,7 +49,7 @@ def assert_equal(left, right):
 # --- the contract ---------------------------------------------------------------------------------------------------
 
 
-class Scripted(HostEnvironment):
+class ScriptedHostEnvironment(HostEnvironment):
     """Returns well-formed steps, except for the parts that a test spoils."""
 
     def __init__(self, spoil=None):
@@ -87,7 +87,7 @@ def wrong_dtype(parts):
     parts["reward"] = np.zeros(2, np.float64)
 
 
-def both(parts):
+def run_both(parts):
     parts["terminated"][1] = parts["truncated"][1] = True
 
 
@@ -102,12 +102,12 @@ def raises(parts):
         (nan_reward, ["NaN", "reward", "environment 0"]),
         (wrong_shape, ["observation", "float32[2, 4]", "float32[2, 3]"]),
         (wrong_dtype, ["reward", "float64[2]", "float32[2]"]),
-        (both, ["terminated and truncated", "environment 1"]),
+        (run_both, ["terminated and truncated", "environment 1"]),
         (raises, ["ZeroDivisionError", "the wheel came off"]),
     ],
 )
 def test_a_bad_step_is_named_in_one_sentence(spoil, words):
-    host = Scripted()
+    host = ScriptedHostEnvironment()
     host.reset(0)
     host.step(np.zeros(2))
     host.spoil = spoil
@@ -120,23 +120,23 @@ def test_a_bad_step_is_named_in_one_sentence(spoil, words):
 
 
 def test_infinity_is_named_and_numbers_whose_squares_are_infinite_pass():
-    def shown(values):
+    def show(values):
         def change(parts):
             parts["observation"][1] = values
 
         return change
 
-    host = Scripted(shown([1e30, -3e38, 0]))
+    host = ScriptedHostEnvironment(show([1e30, -3e38, 0]))
     host.reset(0)
     host.step(np.zeros(2))
-    host = Scripted(shown([0, -np.inf, 0]))
+    host = ScriptedHostEnvironment(show([0, -np.inf, 0]))
     host.reset(0)
     with pytest.raises(ForageError, match=r"returned infinity .* observation at step 1 in environment 1, entry 1"):
         host.step(np.zeros(2))
 
 
 def test_send_and_receive_alternate():
-    host = Scripted()
+    host = ScriptedHostEnvironment()
     host.reset(0)
     with pytest.raises(ForageError, match="send"):
         host.receive()
@@ -368,7 +368,7 @@ def test_drawing():
     frame = host.render()
     assert frame.dtype == np.uint8 and frame.ndim == 3 and frame.shape[-1] == 3
     with pytest.raises(ForageError, match="cannot be drawn"):
-        Scripted().render()
+        ScriptedHostEnvironment().render()
 
 
 # --- Atari ----------------------------------------------------------------------------------------------------------

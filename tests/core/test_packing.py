@@ -39,17 +39,17 @@ class Set:
         Set.called = True
 
 
-class Dropped:
+class DroppedHelper:
     def __del__(self):
         pass
 
 
-def known(cls):
+def with_horizon(cls):
     return cls.__module__ == __name__ and packing.is_plain(cls)
 
 
-def again(value):
-    return packing.unpack(packing.pack(value, known), known)
+def repeat(value):
+    return packing.unpack(packing.pack(value, with_horizon), with_horizon)
 
 
 def test_plain_data_comes_back():
@@ -67,7 +67,7 @@ def test_plain_data_comes_back():
         "dtype": np.dtype("int16"),
         "objects": np.array([[1, "a"], [None, (2,)]], object),
     }
-    found = again(value)
+    found = repeat(value)
     assert str(found) == str(value) and type(found["number"]) is np.float32 and found["queue"].maxlen == 2
     assert type(found["ordered"]) is collections.OrderedDict and type(found["point"]) is Point
     for array in (
@@ -77,37 +77,37 @@ def test_plain_data_comes_back():
         np.array(["ab"]),
         np.bool_([1]),
     ):
-        back = again(array)
+        back = repeat(array)
         assert back.dtype == array.dtype and back.shape == array.shape and np.array_equal(back, array)
         assert back.flags.writeable and back.flags.f_contiguous == array.flags.f_contiguous
     record = np.array([(1, 2.0)], [("a", "i4"), ("b", "f8", (2,))])
-    assert again(record).dtype == record.dtype and np.array_equal(again(record), record)
+    assert repeat(record).dtype == record.dtype and np.array_equal(repeat(record), record)
 
 
 def test_generators_go_on():
     states = np.random.RandomState(1)
     for made in (np.random.default_rng(3), np.random.Generator(np.random.MT19937(2)), random.Random(4), states):
         made.random()
-        copy = again(made)
+        copy = repeat(made)
         assert [copy.random() for _ in range(9)] == [made.random() for _ in range(9)]
     rng = np.random.default_rng(5)
     children = rng.bit_generator.seed_seq.spawn(1)
-    assert again(rng).spawn(1)[0].random() == rng.spawn(1)[0].random() and children
+    assert repeat(rng).spawn(1)[0].random() == rng.spawn(1)[0].random() and children
 
 
 def test_what_is_shared_stays_shared():
     thing, slots, array = Thing("a"), Slots(), np.zeros(2)
     thing.other, slots.a = [thing, array], array
-    found, other = again((thing, slots))
+    found, other = repeat((thing, slots))
     assert found.other[0] is found and found.other[1] is other.a and not hasattr(other, "b")
     other.a[0] = 1
     assert found.other[1][0] == 1
 
 
 def test_what_would_run_code_is_not_kept():
-    for value in (print, lambda: 1, Set(), Dropped(), [open], np.array([print]), Set, ValueError("x"), object()):
+    for value in (print, lambda: 1, Set(), DroppedHelper(), [open], np.array([print]), Set, ValueError("x"), object()):
         with pytest.raises(packing.Unpackable, match="neither plain data nor"):
-            packing.pack(value, known)
+            packing.pack(value, with_horizon)
     deep: list = []
     for _ in range(100_000):
         deep = [deep]
@@ -155,7 +155,7 @@ def state(node, blob=b""):
 )
 def test_bytes_of_others_are_a_sentence(node):
     with pytest.raises(ForageError, match="A saved state"):
-        packing.unpack(state(node, bytes(8)), known)
+        packing.unpack(state(node, bytes(8)), with_horizon)
     assert not Set.called
 
 

@@ -62,7 +62,7 @@ def test_streams_that_are_to_differ_do():
     assert named - {prng.PARITY} == set(prng.STREAMS)
 
 
-def drawn(key):
+def draw(key):
     """Draw one number for each of several keys that were just made, as a policy with one continuous action does."""
     following, key = jax.random.split(key)
     keys = jax.random.split(key, 8)
@@ -76,9 +76,9 @@ def drawn(key):
     )
 
 
-def test_a_key_and_a_draw_from_it_compile_in_time(optimised):
+def test_a_key_and_a_draw_from_it_compile_in_time(optimised_programs):
     """Together in one loop they have 2^40 paths, and from jaxlib 0.11.1 on LLVM follows each of them."""
-    work = Background(jax.jit(drawn).lower(prng.key(7)).compile)
+    work = Background(jax.jit(draw).lower(prng.key(7)).compile)
     if not work.ended.wait(60):
         compiling.Background.left.add(work)  # nobody waits for it at the end
         compiling.exit_code = 1
@@ -89,15 +89,15 @@ def test_a_key_and_a_draw_from_it_compile_in_time(optimised):
 def test_a_key_is_not_fused_with_what_is_drawn_from_it(monkeypatch):
     """A cipher has 20 rounds with one exclusive or each; with its schedule and the draw's own no more than 30."""
 
-    def most(fresh):
+    def count_fused(fresh):
         program = jax.jit(lambda key: jax.vmap(lambda key: jax.random.normal(key, (1,)))(jax.random.split(key, fresh)))
         compiled = program.lower(prng.key(7)).compile(compiler_options=known_options(QUICK))
         return max(len(re.findall(r" xor\(", part)) for part in compiled.as_text().split("\n\n")), compiled(prng.key(7))
 
     # JAX knows a split of as many keys again, and does not ask anew.
     monkeypatch.setattr(compiling, "follows_every_path", lambda: True)
-    apart, numbers = most(21)
+    apart, numbers = count_fused(21)
     monkeypatch.setattr(compiling, "follows_every_path", lambda: False)
-    together, others = most(22)
+    together, others = count_fused(22)
     assert 20 <= apart <= 30 < 40 <= together
     np.testing.assert_array_equal(numbers[:21], others[:21])

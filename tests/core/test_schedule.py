@@ -224,7 +224,7 @@ def test_epsilon_itself(name):
     assert abs(float(at_fraction(part, clock.fraction).epsilon(clock)) - 0.5) < 1e-6
 
 
-class Told(Starts):
+class ToldStarts(Starts):
     """Begins as the environment resets, marks the episode with its number, and keeps the one of its last report."""
 
     chance: float = 0.0
@@ -245,7 +245,7 @@ class Told(Starts):
 def test_starts_follow_a_schedule(environment):
     """An episode that begins in a rollout gets the schedule's value at the rollout's start."""
     options = {"num_envs": 4, "rollout_length": 32, "hidden_sizes": (8,), "minibatches": 2, "epochs": 1}
-    setup = resolve("ppo", environment, agent_options=options, starts=Told("linear:0,1"), steps=512, seeds=1)
+    setup = resolve("ppo", environment, agent_options=options, starts=ToldStarts("linear:0,1"), steps=512, seeds=1)
     runner = setup.runner()
     runner.begin()
     for turn in range(3):

@@ -200,7 +200,7 @@ def test_small_maps_of_bytes_are_read_by_what_was_seen():
 # --- agents ---------------------------------------------------------------------------------------------------------
 
 
-class Mixed(Environment):
+class MixedEnvironment(Environment):
     """Each of five leaves has a sign that only it shows; the right action depends on all of them.
 
     Discrete actions: 1 for a positive sum, else 0; the reward is whether that is right. Whoever misses one leaf is
@@ -274,10 +274,10 @@ TRIALS = {
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", TRIALS)
-@pytest.mark.usefixtures("optimised")
+@pytest.mark.usefixtures("optimised_programs")
 def test_every_agent_learns_from_every_kind_of_leaf(name):
     agent, continuous, steps = TRIALS[name]
-    environment = Mixed(continuous=continuous)
+    environment = MixedEnvironment(continuous=continuous)
     spec = spec_of(environment, "Mixed")
     check_environment(environment, "Mixed")
     behaviour = EpsilonGreedy(end=0.05) if isinstance(agent, DQN) else default_behaviour(agent)

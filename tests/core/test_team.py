@@ -51,7 +51,7 @@ class Countdown(Environment):
         return (start, left), Step(shown, left + 1.0, over & (start != 3), over & (start == 3), {})
 
 
-class Numbered(AgentPolicy):
+class NumberedAgentPolicy(AgentPolicy):
     """Keeps the number of the stream in its own information."""
 
     def act(self, state, hidden, observation, moment):
@@ -116,7 +116,7 @@ def test_episodes_go_on_until_the_last_agent_is_done():
 
 
 def test_behaviours_know_the_number_of_the_stream():
-    rollout = rollout_of(EnvironmentCopies(Countdown(), 3), length=2, behaviour=Numbered()).rollout
+    rollout = rollout_of(EnvironmentCopies(Countdown(), 3), length=2, behaviour=NumberedAgentPolicy()).rollout
     for memo in team.as_streams(rollout, 3).memo:
         np.testing.assert_array_equal(memo, np.arange(12))
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import small
 from gymnasium import spaces
-from test_offline import SMALL, example, make_moment, written
+from test_offline import SMALL, example, make_moment, write_file
 
 import forage.data
 from forage.agents.offline.iql import IQL
@@ -39,7 +39,7 @@ def need(kind):
 
 
 def arrays(path, environment=None):
-    return files.arrays_of(forage.data.read(path, environment)[0])
+    return files.arrays_of(forage.data.load(path, environment)[0])
 
 
 @pytest.fixture
@@ -105,13 +105,13 @@ def test_minari_of_others_is_read(tmp_path):
             truncations=np.zeros(2, bool),
         )
     ])  # fmt: skip
-    found, header = forage.data.read(tmp_path / "theirs", "CartPole-v1")
+    found, header = forage.data.load(tmp_path / "theirs", "CartPole-v1")
     np.testing.assert_array_equal(found.next_observation, seen[1:])
     assert found.truncated.tolist() == [False, True]  # the recording stopped
     assert header["source"] == {"file": "theirs", "format": "minari"}
     assert header["mean_return"] is None and not found.whole(500).any()
     with pytest.raises(ForageError, match=r"has observations that are Box\(4,\), and Pendulum-v1 has"):
-        forage.data.read(tmp_path / "theirs", "Pendulum-v1")
+        forage.data.load(tmp_path / "theirs", "Pendulum-v1")
 
 
 def minari_of(folder, observation_space, action_space, episodes=1):
@@ -139,32 +139,32 @@ def test_minari_with_texts_tuples_and_actions_of_several_parts(tmp_path):
     box, two = spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(2)
     words = spaces.Dict(image=spaces.Box(0, 255, (2, 2, 3), np.uint8), mission=spaces.Text(5, charset="abc"))
     there, seen, _ = minari_of(tmp_path / "texts", words, two)
-    found, header = forage.data.read(there)
+    found, header = forage.data.load(there)
     place = {"a": 1, "b": 2, "c": 3}
     ids = [[place[letter] for letter in one["mission"]] for one in seen]
     told = [[*row, *[0] * (5 - len(row))] for row in ids]
     assert found.observation["mission"].tolist() == told[:2] and found.next_observation["mission"].tolist() == told[1:]
     assert header["spec"]["observation_space"]["spaces"]["mission"]["kind"] == "tokens"
-    found, header = forage.data.read(there, without="mission")
+    found, header = forage.data.load(there, without="mission")
     assert list(found.observation) == ["image"] == list(header["spec"]["observation_space"]["spaces"])
     with pytest.raises(ForageError, match=r"observations without a part 'misson'. Did you mean 'mission'"):
-        forage.data.read(there, without="misson")
+        forage.data.load(there, without="misson")
     forage.data.convert(there, tmp_path / "texts.npz")
-    assert forage.data.read(tmp_path / "texts.npz")[0].observation["mission"].tolist() == told[:2]
+    assert forage.data.load(tmp_path / "texts.npz")[0].observation["mission"].tolist() == told[:2]
 
     there, seen, _ = minari_of(tmp_path / "tuples", spaces.Tuple((box, spaces.Discrete(3, start=5))), two)
-    found, _ = forage.data.read(there)
+    found, _ = forage.data.load(there)
     np.testing.assert_array_equal(found.observation["0"], [one[0] for one in seen[:2]])
     assert found.observation["1"].tolist() == [one[1] - 5 for one in seen[:2]]
 
     parts = spaces.Dict(go=spaces.Discrete(3, start=-1), turn=spaces.MultiDiscrete([2, 4]))
     there, _, acted = minari_of(tmp_path / "actions", box, parts)
-    found, header = forage.data.read(there)
+    found, header = forage.data.load(there)
     assert found.action.tolist() == [[one["go"] + 1, *one["turn"]] for one in acted]
     assert header["spec"]["action_space"]["nvec"] == [3, 2, 4]
     mixed = spaces.Dict(go=two, push=box)
     with pytest.raises(ForageError, match=r"has actions in Dict.*a Dict or Tuple made of choices only or of boxes"):
-        forage.data.read(minari_of(tmp_path / "mixed", box, mixed)[0])
+        forage.data.load(minari_of(tmp_path / "mixed", box, mixed)[0])
 
 
 # How ends are told apart, by hand. Observation t is (t, t, t, t); 8 rows.
@@ -187,7 +187,7 @@ def d4rl(path, **arrays):
     return path
 
 
-def told(found):
+def tell(found):
     """Rows that are left, those that terminate and those that are truncated, as numbers of the observation."""
     seen = found.observation[:, 0].astype(int)
     return seen.tolist(), seen[found.terminated].tolist(), seen[found.truncated].tolist()
@@ -196,8 +196,8 @@ def told(found):
 def test_d4rl_by_hand(tmp_path):
     """Row 2 terminates and stays; row 5 runs out of time, and row 7 is the file's last: neither has a next one."""
     path = d4rl(tmp_path / "a.hdf5", **BASE, terminals=flags(2), timeouts=flags(5))
-    found, header = forage.data.read(path, "CartPole-v1")
-    assert told(found) == ([0, 1, 2, 3, 4, 6], [2], [4, 6]) and header["left_out"] == 2
+    found, header = forage.data.load(path, "CartPole-v1")
+    assert tell(found) == ([0, 1, 2, 3, 4, 6], [2], [4, 6]) and header["left_out"] == 2
     assert found.next_observation[:, 0].tolist() == [1, 2, 2, 4, 5, 7]
     assert found.reward.tolist() == [0, 1, 2, 3, 4, 6] and found.episode.tolist() == [0, 0, 0, 1, 1, 2]
 
@@ -207,7 +207,7 @@ def test_ends_are_asked_for_where_a_file_cannot_tell(tmp_path):
     path = d4rl(tmp_path / "a.hdf5", **BASE, **following, terminals=flags(2))
 
     def ends(said):
-        return told(forage.data.read(path, "CartPole-v1", ends=said)[0])[1:]
+        return tell(forage.data.load(path, "CartPole-v1", ends=said)[0])[1:]
 
     with pytest.raises(ForageError, match=r"not where time ran out.*--ends N"):
         ends(None)
@@ -222,10 +222,10 @@ def test_ends_are_asked_for_where_a_file_cannot_tell(tmp_path):
     assert ends(None) == ([2], [5, 7]) and ends(2)[1] == [1, 4, 6, 7]
     d4rl(tmp_path / "b.hdf5", **BASE, timeouts=flags(5))
     with pytest.raises(ForageError, match="terminals are missing"):
-        forage.data.read(tmp_path / "b.hdf5", "CartPole-v1")
+        forage.data.load(tmp_path / "b.hdf5", "CartPole-v1")
     d4rl(tmp_path / "c.hdf5", **BASE)
     with pytest.raises(ForageError, match="does not say where episodes end"):
-        forage.data.read(tmp_path / "c.hdf5", "CartPole-v1")
+        forage.data.load(tmp_path / "c.hdf5", "CartPole-v1")
 
 
 def test_an_end_that_ran_out_of_time_is_never_a_termination(tmp_path):
@@ -233,10 +233,10 @@ def test_an_end_that_ran_out_of_time_is_never_a_termination(tmp_path):
     path = csv_of(tmp_path / "log.csv", words=TOML.replace("terminated", "truncated"))
 
     def ends(said):
-        return told(forage.data.read(path, "CartPole-v1", ends=said, lossy=True)[0])[1:]
+        return tell(forage.data.load(path, "CartPole-v1", ends=said, lossy=True)[0])[1:]
 
     with pytest.raises(ForageError, match=r"2 of 8 rows \(25.0%\) would be left out: they end .* or say --lossy"):
-        forage.data.read(path, "CartPole-v1", ends="truncated")
+        forage.data.load(path, "CartPole-v1", ends="truncated")
     with pytest.raises(ForageError, match=r"says where time ran out and not why other episodes end; say --ends"):
         ends(None)
     assert ends("terminated") == ([7], [2])  # without a next observation row 2 is the last of A
@@ -255,18 +255,18 @@ def test_ogbench_by_hand(tmp_path):
     rows = {**BASE, "terminals": flags(3, 7).astype(np.float32)}
     masked = tmp_path / "a.npz"
     np.savez(masked, **rows, masks=1.0 - flags(1, 6))
-    found, header = forage.data.read(masked, "CartPole-v1")
-    assert told(found) == ([0, 1, 2, 4, 5, 6], [1, 6], [2]) and header["left_out"] == 2
+    found, header = forage.data.load(masked, "CartPole-v1")
+    assert tell(found) == ([0, 1, 2, 4, 5, 6], [1, 6], [2]) and header["left_out"] == 2
     assert found.next_observation[:, 0].tolist() == [1, 2, 3, 5, 6, 7]
     np.savez(masked, **rows)
     with pytest.raises(ForageError, match="says where episodes end and not why"):
-        forage.data.read(masked, "CartPole-v1")
-    assert told(forage.data.read(masked, "CartPole-v1", ends="truncated")[0])[1:] == ([], [2, 6])
-    assert told(forage.data.read(masked, "CartPole-v1", ends=3)[0])[1:] == ([], [2, 6])
-    assert told(forage.data.read(masked, "CartPole-v1", ends=4)[0])[1:] == ([2, 6], [])
+        forage.data.load(masked, "CartPole-v1")
+    assert tell(forage.data.load(masked, "CartPole-v1", ends="truncated")[0])[1:] == ([], [2, 6])
+    assert tell(forage.data.load(masked, "CartPole-v1", ends=3)[0])[1:] == ([], [2, 6])
+    assert tell(forage.data.load(masked, "CartPole-v1", ends=4)[0])[1:] == ([2, 6], [])
     np.savez(masked, **{name: array for name, array in rows.items() if name != "rewards"})
     with pytest.raises(ForageError, match="has no rewards; OGBench's relabel_dataset"):
-        forage.data.read(masked, "CartPole-v1")
+        forage.data.load(masked, "CartPole-v1")
 
 
 # A CSV of one's own.
@@ -284,13 +284,13 @@ def csv_of(path, lines=LINES, head=HEAD, words=TOML):
 
 def test_a_csv_by_hand(tmp_path, capsys):
     path = csv_of(tmp_path / "log.csv")
-    found, header = forage.data.read(path, "CartPole-v1")
-    assert told(found) == ([0, 1, 2, 3, 4, 5, 6], [3], [6]) and header["left_out"] == 1
+    found, header = forage.data.load(path, "CartPole-v1")
+    assert tell(found) == ([0, 1, 2, 3, 4, 5, 6], [3], [6]) and header["left_out"] == 1
     assert found.action.tolist() == [0, 1, 0, 1, 0, 1, 0]
     path.with_suffix(".toml").unlink()
     columns = ["--observation", "x,v,a,w", "--action", "push", "--reward", "paid", "--terminated", "fell"]
     words = ["convert", path, tmp_path / "b.npz", "--env", "CartPole-v1", *columns, "--episode", "run"]
-    code, out, said = small.here(capsys, "data", *words)
+    code, out, said = small.run_command(capsys, "data", *words)
     assert code == 0 and "7 transitions in 2 episodes, mean return of the whole ones 4; 1 left out" in out, said
     for name, array in files.arrays_of(found).items():
         np.testing.assert_array_equal(arrays(tmp_path / "b.npz")[name], array)
@@ -309,19 +309,19 @@ def test_a_run_learns_from_a_csv(tmp_path):
         from_config(kept).runner()  # the words beside it are part of it
 
 
-def changed(line, old, new):
+def change_case(line, old, new):
     return [text.replace(old, new) if i == line else text for i, text in enumerate(LINES)]
 
 
 @pytest.mark.parametrize(
     ("words", "changes"),
     [
-        ("line 4 has the action 2, outside the bounds of CartPole-v1", {"lines": changed(2, ",0,1,0", ",2,1,0")}),
-        ("observation is not finite in line 3, the first of 1", {"lines": changed(1, "A,1,", "A,nan,")}),
-        ("line 5 has 'high' in column x, which is no number", {"lines": changed(3, "A,3,", "A,high,")}),
-        ("line 6 has 7 cells, and the first line names 8", {"lines": changed(4, "B,4,", "B,")}),
-        ("line 2 has action 0.5, which is no whole number", {"lines": changed(0, ",0,1,0", ",0.5,1,0")}),
-        ("terminated is 0 or 1 in each row, and line 9 has", {"lines": changed(7, ",1,1,0", ",1,1,3")}),
+        ("line 4 has the action 2, outside the bounds of CartPole-v1", {"lines": change_case(2, ",0,1,0", ",2,1,0")}),
+        ("observation is not finite in line 3, the first of 1", {"lines": change_case(1, "A,1,", "A,nan,")}),
+        ("line 5 has 'high' in column x, which is no number", {"lines": change_case(3, "A,3,", "A,high,")}),
+        ("line 6 has 7 cells, and the first line names 8", {"lines": change_case(4, "B,4,", "B,")}),
+        ("line 2 has action 0.5, which is no whole number", {"lines": change_case(0, ",0,1,0", ",0.5,1,0")}),
+        ("terminated is 0 or 1 in each row, and line 9 has", {"lines": change_case(7, ",1,1,0", ",1,1,3")}),
         ("is empty: it has names of columns and no rows", {"lines": []}),
         ("has no column 'fallen'", {"words": TOML.replace("fell", "fallen")}),
         ("Nothing says which columns of .*log.csv are the action", {"words": TOML.replace('action = "push"\n', "")}),
@@ -335,39 +335,39 @@ def changed(line, old, new):
 def test_a_csv_is_refused_at_its_first_bad_line(words, changes, tmp_path, capsys):
     path = csv_of(tmp_path / "log.csv", **changes)
     with pytest.raises(ForageError, match=words):
-        forage.data.read(path, "CartPole-v1")
-    code, _, said = small.here(capsys, "data", "convert", path, tmp_path / "b.npz", "--env", "CartPole-v1")
+        forage.data.load(path, "CartPole-v1")
+    code, _, said = small.run_command(capsys, "data", "convert", path, tmp_path / "b.npz", "--env", "CartPole-v1")
     assert code == 2 and said.count("\n") <= 1
     assert sorted(os.listdir(tmp_path)) == ["log.csv", "log.toml"]  # nothing half-written
 
 
 def test_what_else_is_refused(pendulum, tmp_path, capsys):
-    def refused(words, *arguments):
-        code, _, said = small.here(capsys, "data", "convert", *arguments)
+    def check_refused(words, *arguments):
+        code, _, said = small.run_command(capsys, "data", "convert", *arguments)
         assert code == 2 and words in said, said
 
-    refused("takes what to read and what to write", pendulum)
-    refused("There is no data set", tmp_path / "none.npz", tmp_path / "b.npz")
-    refused("No data set is written as 'mynari'", pendulum, tmp_path / "b", "--to", "mynari")
-    refused("would be written over what is read", pendulum, pendulum)
-    refused(
+    check_refused("takes what to read and what to write", pendulum)
+    check_refused("There is no data set", tmp_path / "none.npz", tmp_path / "b.npz")
+    check_refused("No data set is written as 'mynari'", pendulum, tmp_path / "b", "--to", "mynari")
+    check_refused("would be written over what is read", pendulum, pendulum)
+    check_refused(
         "suffix of forage and is to be written as d4rl, which has .hdf5", pendulum, tmp_path / "b.npz", "--to", "d4rl"
     )
-    refused("suffix of d4rl and is to be written as ogbench", pendulum, tmp_path / "b.h5", "--to", "ogbench")
-    refused("is to be written as folder, which has no suffix", pendulum, tmp_path / "b.npz", "--to", "folder")
-    refused("no option '--end'", pendulum, tmp_path / "b.npz", "--end", "3")
+    check_refused("suffix of d4rl and is to be written as ogbench", pendulum, tmp_path / "b.h5", "--to", "ogbench")
+    check_refused("is to be written as folder, which has no suffix", pendulum, tmp_path / "b.npz", "--to", "folder")
+    check_refused("no option '--end'", pendulum, tmp_path / "b.npz", "--end", "3")
     csv_of(tmp_path / "log.csv")
-    refused("name the environment with --env", tmp_path / "log.csv", tmp_path / "b.npz")
+    check_refused("name the environment with --env", tmp_path / "log.csv", tmp_path / "b.npz")
     (tmp_path / "nothing").mkdir()
-    refused("is a folder and no data set", tmp_path / "nothing", tmp_path / "b.npz")
-    refused("exists already", pendulum, tmp_path / "nothing")
-    cart = written(tmp_path / "cart.npz", "CartPole-v1")
-    refused("do not belong together", pendulum, cart, tmp_path / "b.npz")
-    refused("do not belong together", pendulum, cart, tmp_path / "b")
+    check_refused("is a folder and no data set", tmp_path / "nothing", tmp_path / "b.npz")
+    check_refused("exists already", pendulum, tmp_path / "nothing")
+    cart = write_file(tmp_path / "cart.npz", "CartPole-v1")
+    check_refused("do not belong together", pendulum, cart, tmp_path / "b.npz")
+    check_refused("do not belong together", pendulum, cart, tmp_path / "b")
     bad = example("CartPole-v1")
     bad.action[7] = 5
     files.write_data(tmp_path / "bad.npz", bad, {"spec": resolve("ppo", "CartPole-v1", seeds=1).config()["spec"]})
-    refused("row 7 has the action 5, outside the bounds", tmp_path / "bad.npz", tmp_path / "b.npz")
+    check_refused("row 7 has the action 5, outside the bounds", tmp_path / "bad.npz", tmp_path / "b.npz")
     with pytest.raises(ForageError, match="row 7 has the action 5"):
         DataSet(str(tmp_path / "bad.npz")).opened(resolve("ppo", "CartPole-v1", seeds=1).spec)
     left = sorted(path for path in os.listdir(tmp_path) if path.startswith((".", "b.npz")) or path == "b")
@@ -382,7 +382,7 @@ def test_damaged_files_are_refused(kind, pendulum, tmp_path):
     whole = next(path for path in (there, there / "data" / "main_data.hdf5", there / "reward.npy") if path.is_file())
     whole.write_bytes(whole.read_bytes()[:-40])
     with pytest.raises(ForageError, match=r"is not a whole|is not the data set that was written"):
-        forage.data.read(there, "Pendulum-v1")
+        forage.data.load(there, "Pendulum-v1")
 
 
 @pytest.mark.parametrize("name", ["actions", "rewards", "terminals"])
@@ -392,13 +392,13 @@ def test_one_value_in_place_of_an_array_is_refused(kind, name, tmp_path):
     path = tmp_path / NAMES[kind]
     d4rl(path, **rows) if kind == "d4rl" else np.savez(path, **rows)
     with pytest.raises(ForageError, match=r"has one value as its \w+; it is an array with a row for each step"):
-        forage.data.read(path, "CartPole-v1", ends="terminated")
+        forage.data.load(path, "CartPole-v1", ends="terminated")
 
 
 def test_a_group_in_place_of_an_array_is_refused(tmp_path):
     rows = {"observations/part": ROWS, "actions": BASE["actions"], "rewards": BASE["rewards"]}
     with pytest.raises(ForageError, match="observations is no array"):
-        forage.data.read(d4rl(tmp_path / "a.hdf5", **rows), "CartPole-v1")
+        forage.data.load(d4rl(tmp_path / "a.hdf5", **rows), "CartPole-v1")
 
 
 @pytest.mark.parametrize(("kind", "mark"), [("d4rl", b"SNOD"), ("d4rl", b"HEAP"), ("parquet", b"next_observation")])
@@ -410,7 +410,7 @@ def test_flipped_bytes_of_what_a_file_says_of_itself_are_refused(kind, mark, pen
     there.write_bytes(whole.replace(mark, b"\xff" + mark[1:]))
     assert there.read_bytes() != whole
     with pytest.raises(ForageError, match=f"{NAMES[kind]} is not a whole"):
-        forage.data.read(there, "Pendulum-v1")
+        forage.data.load(there, "Pendulum-v1")
 
 
 def test_a_flipped_byte_of_ogbench_is_refused_wherever_it_is(pendulum, tmp_path):
@@ -447,7 +447,7 @@ def test_parquet_of_forage_that_was_changed_is_refused(words, change, pendulum, 
     forage.data.convert(pendulum, there)
     pyarrow.parquet.write_table(change(pyarrow.parquet.read_table(there)), there)
     with pytest.raises(ForageError, match=words):
-        forage.data.read(there)
+        forage.data.load(there)
 
 
 @pytest.mark.parametrize(
@@ -465,7 +465,7 @@ def test_a_folder_whose_header_was_changed_is_refused(words, change, pendulum, t
     change(header)
     (there / "header.json").write_text(json.dumps(header))
     with pytest.raises(ForageError, match=words):
-        forage.data.read(there)
+        forage.data.load(there)
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path, monkeypatch):
@@ -511,14 +511,14 @@ def test_whole_numbers_outside_their_space_are_refused(spec, name, value, words)
     rows[name][(slice(1, 3), *(-1,) * len(shape))] = value
     rows |= {"reward": np.zeros(4), "terminated": flags()[:4], "truncated": flags(3)[:4]}
 
-    def read():
+    def read_csv_case():
         return flat.transitions(Path("a.csv"), flat.FlatRows(**rows), Reading(), spec)[0]
 
     if words is None:
-        assert read().observation.max() == value
+        assert read_csv_case().observation.max() == value
     else:
         with pytest.raises(ForageError, match=words):
-            read()
+            read_csv_case()
 
 
 def test_lists_of_numbers_are_no_python_objects_on_the_way():
@@ -545,7 +545,7 @@ def test_lists_of_numbers_are_no_python_objects_on_the_way():
 
 
 def test_an_estimator_that_needs_probabilities_says_so(tmp_path):
-    log = LoggedEpisodes.from_data(files.read_data(Path(written(tmp_path / "a.npz", "CartPole-v1")))[0])
+    log = LoggedEpisodes.from_data(files.read_data(Path(write_file(tmp_path / "a.npz", "CartPole-v1")))[0])
     with pytest.raises(ForageError, match="probabilities"):
         estimate(log, lambda seen: tabular_policy(np.ones((4, 2)))(np.abs(seen)), 0.9, ["wpdis"])
 
@@ -559,15 +559,15 @@ def test_a_memory_map_gives_the_run_that_memory_gives(agent, pendulum, tmp_path)
     """From the same batches, so up to rounding in another program; and resumed as if never stopped."""
     forage.data.convert(pendulum, tmp_path / "large")
 
-    def begun(data):
+    def begin_case(data):
         setup = resolve(agent, "Pendulum-v1", steps=40, seeds=[3, 7], data=data, agent_options=SMALL)
         runner = setup.runner()
         return setup, runner
 
-    _, near = begun(pendulum)
+    _, near = begin_case(pendulum)
     near.begin()
     near.advance(10)
-    setup, far = begun(tmp_path / "large")
+    setup, far = begin_case(tmp_path / "large")
     far.begin()
     far.advance(5)
     far.save(tmp_path / "half.npz", {"steps": far.steps})

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from tiers import gated
+from tiers import gate_cases
 
 from forage.agents.offline.iql import IQL, expectile_error
 from forage.config import registry
@@ -37,14 +37,14 @@ def example(environment, count=60, length=20):
     return Transitions(seen[:-1], action, random.normal(size=count), seen[1:], np.zeros(count, bool), last)
 
 
-def written(path, environment, **changes):
+def write_file(path, environment, **changes):
     setup = resolve("ppo", environment, seeds=1)
     files.write_data(path, example(environment, **changes), {"spec": setup.config()["spec"]})
     return str(path)
 
 
 def test_a_file_holds_what_was_written_and_numpy_reads_it(tmp_path):
-    path = Path(written(tmp_path / "a.npz", "CartPole-v1"))
+    path = Path(write_file(tmp_path / "a.npz", "CartPole-v1"))
     found, header = files.read_data(path)
     wrote = example("CartPole-v1")
     for name in ("observation", "action", "reward", "terminated", "truncated", "episode"):
@@ -56,7 +56,7 @@ def test_a_file_holds_what_was_written_and_numpy_reads_it(tmp_path):
 
 def test_batches_are_rows_of_the_file(tmp_path):
     spec = resolve("ppo", "CartPole-v1", seeds=1).spec
-    memory = DataSet(written(tmp_path / "a.npz", "CartPole-v1")).with_hashes().opened(spec)
+    memory = DataSet(write_file(tmp_path / "a.npz", "CartPole-v1")).with_hashes().opened(spec)
     moment = make_moment(IQL(), spec)
     batch = jax.jit(lambda: memory.sample((), 500, 3, moment))()
     rows, wrote = np.asarray(batch.index), example("CartPole-v1")
@@ -101,10 +101,10 @@ OPTIONS = {"decision-transformer": SEQUENCES, "trajectory-transformer": SEQUENCE
 
 @pytest.mark.parametrize(
     ("agent", "environment"),
-    gated(CASES, [("iql", "CartPole-v1")]),
+    gate_cases(CASES, [("iql", "CartPole-v1")]),
 )
 def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
-    data = written(tmp_path / "a.npz", environment)
+    data = write_file(tmp_path / "a.npz", environment)
     options = OPTIONS.get(agent, SMALL)
     if "demonstrations" in (field.name for field in registry.fields(registry.part_class("agent", agent))):
         options = options | {"demonstrations": data}
@@ -123,28 +123,28 @@ def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
 
 
 def test_what_is_refused(tmp_path):
-    data = written(tmp_path / "a.npz", "CartPole-v1")
+    data = write_file(tmp_path / "a.npz", "CartPole-v1")
 
-    def refused(words, agent, environment, **options):
+    def check_refused(words, agent, environment, **options):
         with pytest.raises(ForageError, match=words):
             resolve(agent, environment, seeds=1, **options).runner()
 
-    refused(
+    check_refused(
         "holds transitions of CartPole-v1, whose observations are Box.4,., and Pendulum",
         "iql",
         "Pendulum-v1",
         data=data,
     )
-    refused("PPO learns only from the rollout", "ppo", "CartPole-v1", data=data)
-    refused("BC learns from a data set alone", "bc", "CartPole-v1")
-    refused("There is no data set .*none.npz", "bc", "CartPole-v1", data=tmp_path / "none.npz")
-    refused("leave out --starts", "bc", "CartPole-v1", data=data, starts="archive")
-    refused("RND learns from rollouts", "bc", "CartPole-v1", data=data, rewards="rnd")
+    check_refused("PPO learns only from the rollout", "ppo", "CartPole-v1", data=data)
+    check_refused("BC learns from a data set alone", "bc", "CartPole-v1")
+    check_refused("There is no data set .*none.npz", "bc", "CartPole-v1", data=tmp_path / "none.npz")
+    check_refused("leave out --starts", "bc", "CartPole-v1", data=data, starts="archive")
+    check_refused("RND learns from rollouts", "bc", "CartPole-v1", data=data, rewards="rnd")
     damaged = tmp_path / "damaged.npz"
     damaged.write_bytes(Path(data).read_bytes()[:-500])
-    refused("damaged.npz is not a whole data set", "bc", "CartPole-v1", data=damaged)
+    check_refused("damaged.npz is not a whole data set", "bc", "CartPole-v1", data=damaged)
     np.savez(tmp_path / "other.npz", a=np.ones(3))
-    refused("has no header of a data set", "bc", "CartPole-v1", data=tmp_path / "other.npz")
+    check_refused("has no header of a data set", "bc", "CartPole-v1", data=tmp_path / "other.npz")
 
 
 def test_several_rewards_are_refused(tmp_path):
@@ -157,7 +157,7 @@ def test_several_rewards_are_refused(tmp_path):
 
 @pytest.mark.thorough
 def test_a_run_resumes_with_its_own_file_alone(tmp_path):
-    data = written(tmp_path / "a.npz", "CartPole-v1")
+    data = write_file(tmp_path / "a.npz", "CartPole-v1")
     options = {"data": data, "agent_options": SMALL, "seeds": [3], "evaluation_episodes": 2, "display": "quiet"}
     run = training.train("bc", "CartPole-v1", steps=20, directory=tmp_path / "run", **options)
     assert run.config["memory"]["file"] == data and len(run.config["memory"]["sha256"]) == 64
@@ -166,7 +166,7 @@ def test_a_run_resumes_with_its_own_file_alone(tmp_path):
     with pytest.raises(ForageError, match="There is no data set"):
         training.resume(run.directory, display="quiet")
     assert training.resume(run.directory, display="quiet", data=tmp_path / "moved.npz").score.seeds == 1
-    written(tmp_path / "moved.npz", "CartPole-v1", count=40)  # where the run looks from then on
+    write_file(tmp_path / "moved.npz", "CartPole-v1", count=40)  # where the run looks from then on
     with pytest.raises(ForageError, match="is not the data set that this run began with"):
         training.resume(run.directory, display="quiet")
     (tmp_path / "moved.npz").unlink()
@@ -183,7 +183,7 @@ def test_iql_moves_as_its_equations_say(tmp_path):
     spec = resolve("ppo", "Pendulum-v1", seeds=1).spec
     agent = IQL(**SMALL, discount=0.5)
     state = small.at_once(lambda: agent.init(jax.random.key(0), spec))
-    memory = DataSet(written(tmp_path / "a.npz", "Pendulum-v1")).load(spec)
+    memory = DataSet(write_file(tmp_path / "a.npz", "Pendulum-v1")).load(spec)
     batch: Batch = memory.sample((), 4, 1, make_moment(agent, spec))
     ended = batch.experience._replace(terminated=np.array([[True, False, False, False]]))
     learned, metrics, error = small.compute(

@@ -22,7 +22,7 @@ small.keep_compiled()
 SPEC = Spec("Costly", spaces.Box(-9, 9, (1,), np.float32), spaces.Discrete(2), horizon=5)
 
 
-def costly(*lengths, ends, reward=-1.0, cut=None):
+def costly_episodes(*lengths, ends, reward=-1.0, cut=None):
     """Return episodes with a reward of -1 a step; `ends` has T (terminated) or U (truncated) for each."""
     last = np.cumsum(lengths) - 1
     count = int(last[-1]) + 1
@@ -35,41 +35,44 @@ def costly(*lengths, ends, reward=-1.0, cut=None):
     return data if cut is None else data.saying_cut(None, np.array(cut))
 
 
-def written(path, data, spec=SPEC):
+def write_file(path, data, spec=SPEC):
     files.write_data(path, data, {"spec": flat.spec_json(spec)})
     return DataSet(str(path)).load(spec), np.asarray(data.reward, float)
 
 
-def kept(opened, reward, best):
+def keep(opened, reward, best):
     return np.asarray(opened.with_returns(BC(best=best), reward).data.reward).tolist()
 
 
 # A: 3 steps and over. B: 4 steps and over. C was cut after 1 step. D lasted the 5 steps that the time limit allows.
-MIXED = costly(3, 4, 1, 5, ends="TTUU")
+MIXED = costly_episodes(3, 4, 1, 5, ends="TTUU")
 
 
 def test_whole_episodes_by_hand():
     assert MIXED.whole(5).tolist() == [True, True, False, True]
     assert MIXED.whole(6).tolist() == [True, True, False, False]
     assert MIXED.whole(None).tolist() == [True] * 4  # without a time limit every truncation is the environment's own
-    assert costly(3, 4, ends="UU", cut=[True, False]).whole(5).tolist() == [False, True]  # what the data say counts
-    assert MIXED.mean_return(5) == -4 and costly(1, ends="U").mean_return(5) is None
+    assert costly_episodes(3, 4, ends="UU", cut=[True, False]).whole(5).tolist() == [
+        False,
+        True,
+    ]  # what the data say counts
+    assert MIXED.mean_return(5) == -4 and costly_episodes(1, ends="U").mean_return(5) is None
     with pytest.raises(ForageError, match="Transition 0 is marked as cut, and is not the last"):
         dataclasses.replace(MIXED, cut=np.arange(13) == 0)
 
 
 def test_an_episode_that_was_cut_is_not_among_the_best(tmp_path):
-    opened, reward = written(tmp_path / "a.npz", MIXED)
-    assert kept(opened, reward, 0.34) == [-1] * 3  # one of three whole ones: A, and not C, whose sum is -1
-    assert kept(opened, reward, 0.67) == [-1] * 7  # A and B
-    assert kept(opened, reward, 1.0) == [-1] * 13  # all of the data
+    opened, reward = write_file(tmp_path / "a.npz", MIXED)
+    assert keep(opened, reward, 0.34) == [-1] * 3  # one of three whole ones: A, and not C, whose sum is -1
+    assert keep(opened, reward, 0.67) == [-1] * 7  # A and B
+    assert keep(opened, reward, 1.0) == [-1] * 13  # all of the data
     assert episodes.best_episodes(reward, MIXED.terminated | MIXED.truncated, 0.01, MIXED.whole(5)).tolist() == [
         0,
         1,
         2,
     ]
-    opened, reward = written(tmp_path / "b.npz", costly(3, 1, 2, ends="TUT", cut=[False, True, True]))
-    assert kept(opened, reward, 0.5) == [-1] * 3  # the third lacks its beginning
+    opened, reward = write_file(tmp_path / "b.npz", costly_episodes(3, 1, 2, ends="TUT", cut=[False, True, True]))
+    assert keep(opened, reward, 0.5) == [-1] * 3  # the third lacks its beginning
 
 
 def test_mean_returns_are_those_of_whole_episodes(tmp_path):
@@ -79,11 +82,11 @@ def test_mean_returns_are_those_of_whole_episodes(tmp_path):
     assert header["mean_return"] == -4
     files.write_data(first, MIXED, header)
     assert show_data_set(first).returns.tolist() == [-3, -4, -5] and show_data_set(first).cut == 1
-    more = costly(2, 1, ends="TU", cut=[False, True])
+    more = costly_episodes(2, 1, ends="TU", cut=[False, True])
     files.write_data(second, more, formats.about(more, SPEC, second, "csv"))
     for there in (tmp_path / "c.npz", tmp_path / "c"):
         assert forage.data.convert([first, second], there)["mean_return"] == -3.5
-        both = forage.data.read(there)[0]
+        both = forage.data.load(there)[0]
         assert both.whole(None).tolist() == [True, True, False, True, True, False]
     assert join_logs([MIXED, MIXED], 5).cut is None
     logged = LoggedEpisodes.from_data(join_logs([MIXED, more], 5))
@@ -94,7 +97,7 @@ def test_mean_returns_are_those_of_whole_episodes(tmp_path):
 def test_every_format_says_which_episodes_were_cut(kind, tmp_path):
     for package in {"d4rl": ("h5py",), "parquet": ("pyarrow",), "minari": ("minari", "h5py")}.get(kind, ()):
         pytest.importorskip(package, reason=f"{package} is not installed")
-    data = costly(3, 4, ends="UU", cut=[True, False])
+    data = costly_episodes(3, 4, ends="UU", cut=[True, False])
     rows = np.arange(8, dtype=np.float32)
     data = dataclasses.replace(data, observation=rows[[0, 1, 2, 4, 5, 6, 7], None] % 9)
     data = dataclasses.replace(data, next_observation=rows[[1, 2, 3, 5, 6, 7, 0], None] % 9)

@@ -12,7 +12,7 @@ from forage.data.formats.reading import Reading, parse_reading
 small.keep_compiled()
 
 
-def read(folder, observation, space, action=None, actions=None):
+def read_shape(folder, observation, space, action=None, actions=None):
     """Read an archive of OGBench's with these observations, two rows that end an episode and have next ones."""
     spec = Spec("Shaped", space, spaces.Discrete(2) if actions is None else actions)
     acted = np.zeros(2, int) if action is None else action
@@ -30,7 +30,7 @@ def box(*shape):
 def test_observations_of_another_shape_are_refused(shapes, tmp_path):
     found, wanted = shapes
     with pytest.raises(ForageError, match=r"has observations of shape .*, and Shaped has \(") as error:
-        read(tmp_path, np.zeros((2, *found), np.float32), box(*wanted))
+        read_shape(tmp_path, np.zeros((2, *found), np.float32), box(*wanted))
     assert str(found) in str(error.value) and str(wanted) in str(error.value)
 
 
@@ -38,9 +38,9 @@ def test_pictures_with_turned_axes_are_turned(tmp_path):
     last = np.arange(2 * 5 * 6 * 3, dtype=np.float32).reshape(2, 5, 6, 3)
     first = np.moveaxis(last, -1, 1)
     for seen, shape in ((first, (5, 6, 3)), (last, (5, 6, 3))):
-        np.testing.assert_array_equal(read(tmp_path, seen, box(*shape)).observation, last)
+        np.testing.assert_array_equal(read_shape(tmp_path, seen, box(*shape)).observation, last)
     for seen, shape in ((first, (3, 5, 6)), (last, (3, 5, 6))):
-        data = read(tmp_path, seen, box(*shape))
+        data = read_shape(tmp_path, seen, box(*shape))
         np.testing.assert_array_equal(data.observation, first)
         np.testing.assert_array_equal(data.next_observation, first)
 
@@ -48,12 +48,12 @@ def test_pictures_with_turned_axes_are_turned(tmp_path):
 def test_axes_of_one_number_change_nothing(tmp_path):
     row = np.arange(2 * 84.0, dtype=np.float32).reshape(2, 84)
     for shape in ((84,), (84, 1), (1, 84)):
-        assert read(tmp_path, row.reshape(2, 1, 84, 1), box(*shape)).observation.shape == (2, *shape)
+        assert read_shape(tmp_path, row.reshape(2, 1, 84, 1), box(*shape)).observation.shape == (2, *shape)
     one = np.array([0.5, 1.5], np.float32)
-    assert read(tmp_path, row, box(84), one, box(1)).action.tolist() == [[0.5], [1.5]]
-    assert read(tmp_path, row, box(84), np.array([[0], [1]])).action.tolist() == [0, 1]
+    assert read_shape(tmp_path, row, box(84), one, box(1)).action.tolist() == [[0.5], [1.5]]
+    assert read_shape(tmp_path, row, box(84), np.array([[0], [1]])).action.tolist() == [0, 1]
     with pytest.raises(ForageError, match=r"actions of shape \(2, 3\), and Shaped has \(3, 2\)"):
-        read(tmp_path, row, box(84), np.zeros((2, 2, 3)), spaces.MultiDiscrete(np.full((3, 2), 4)))
+        read_shape(tmp_path, row, box(84), np.zeros((2, 2, 3)), spaces.MultiDiscrete(np.full((3, 2), 4)))
 
 
 def test_columns_of_a_table_are_counted(tmp_path):

@@ -24,7 +24,7 @@ from forage.core.types import Spec
 from forage.environments.catalogue import SUITES
 
 
-class Seen(NamedTuple):
+class SeenRecord(NamedTuple):
     """A library's result of one step; with many agents, leaves `agent ...` as `together` makes them."""
 
     observation: Any
@@ -64,11 +64,11 @@ class Row:
         return self.id.partition(":")[0]
 
 
-class Played(NamedTuple):
+class PlayedRecord(NamedTuple):
     """One episode, side by side."""
 
-    first: tuple[Any, Seen]  # Forage's first observation, and the library's
-    steps: list[tuple[Any, Seen]]  # Forage's Step, and what the library said
+    first: tuple[Any, SeenRecord]  # Forage's first observation, and the library's
+    steps: list[tuple[Any, SeenRecord]]  # Forage's Step, and what the library said
     more: Any = None  # what the runner needs besides
 
 
@@ -87,7 +87,7 @@ class Case(abc.ABC):
         row = self.row
         return {**row.options} | ({} if limit is None else {row.limit: (limit - row.late) * row.each})
 
-    def sampled(self, time: int, observation: Any, axes: tuple[int, ...]) -> Any:
+    def sample_case(self, time: int, observation: Any, axes: tuple[int, ...]) -> Any:
         """Actions at random among those that are allowed, leaves `*axes ...`."""
         return self._sample(jax.random.split(prng.key(1000 + time), axes), spaces.split_mask(observation)[1], len(axes))
 
@@ -102,27 +102,27 @@ class Case(abc.ABC):
         return jax.jit(sample, static_argnums=2)
 
     @functools.cached_property
-    def natural(self) -> Played:
+    def natural(self) -> PlayedRecord:
         """Play an episode to its termination (or, without terminations, the beginning of one)."""
         return self.play(None, 20 if self.row.terminates else self.row.within, self.row.act)
 
     @functools.cached_property
-    def cut(self) -> Played:
+    def cut(self) -> PlayedRecord:
         """An episode that the time limit ends."""
         return self.play(self.row.cut, self.row.cut + 6, self.row.wait)
 
     @functools.cached_property
-    def at_once(self) -> Played:
+    def at_once(self) -> PlayedRecord:
         """The episode that terminates, with the time limit at that very step."""
         last = len(self.natural.steps)
         return self.play(last, last + 5, self.row.act)
 
     @property
-    def episodes(self) -> list[Played]:
+    def episodes(self) -> list[PlayedRecord]:
         return [self.natural, *([self.cut] if self.row.limit else [])]
 
     @abc.abstractmethod
-    def play(self, limit: int | None, most: int, act: Callable[[int], Any] | None) -> Played:
+    def play(self, limit: int | None, most: int, act: Callable[[int], Any] | None) -> PlayedRecord:
         """Plays one episode to its end, or `most` steps."""
 
     @abc.abstractmethod
@@ -138,7 +138,7 @@ class Case(abc.ABC):
         """Raise if shapes and dtypes fail the check before a run."""
 
     @abc.abstractmethod
-    def goes_on(self, played: Played) -> None:
+    def goes_on(self, played: PlayedRecord) -> None:
         """Raise if the step after an end is wrong."""
 
     @abc.abstractmethod
@@ -146,7 +146,7 @@ class Case(abc.ABC):
         """Raise if a batch differs from a single environment."""
 
     @abc.abstractmethod
-    def saved(self) -> str | None:
+    def check_saved(self) -> str | None:
         """Raise if a saved and loaded state does not continue the same way. Return the reason if it cannot be saved."""
 
     @abc.abstractmethod
@@ -164,25 +164,27 @@ def case(row_id: str) -> Case:
     return HostCase(row) if SUITES[row.suite].host else DeviceCase(row)
 
 
-def here(row: Row) -> bool:
+def run_here(row: Row) -> bool:
     """Whether the row's library is installed."""
     return importlib.util.find_spec(row.library) is not None
 
 
-def together(shown: Sequence[Any], differ: bool) -> tuple[Any, Any]:
+def join_agents(shown: Sequence[Any], differ: bool) -> tuple[Any, Any]:
     """Return the agents' observations, padded to the largest and numbered if they `differ`, and the central state."""
     widest = max(x.shape[-1] for x in shown)
     padded = [jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, widest - x.shape[-1])]) for x in map(jnp.asarray, shown)]
-    return numbered(padded) if differ else jnp.stack(padded), numbered([jnp.concatenate(padded, -1)] * len(padded))
+    return number_agents(padded) if differ else jnp.stack(padded), number_agents(
+        [jnp.concatenate(padded, -1)] * len(padded)
+    )
 
 
-def numbered(shown: Sequence[Any]) -> Any:
+def number_agents(shown: Sequence[Any]) -> Any:
     """Each agent's part with its number behind, one-hot."""
     ones = [jnp.broadcast_to(one, (*shown[0].shape[:-1], len(shown))) for one in np.eye(len(shown), dtype=np.float32)]
     return jnp.concatenate([jnp.stack(list(shown)), jnp.stack(ones)], -1)
 
 
-def over(told: Any) -> bool:
+def has_ended(told: Any) -> bool:
     """Whether an episode has ended: for all agents."""
     return bool(np.all(told.terminated | told.truncated))
 
@@ -198,7 +200,7 @@ def same(ours: Any, theirs: Any, tolerance: float, what: str) -> None:
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance, err_msg=what)
 
 
-def told(step: Any, seen: Seen, left: Any, tolerance: float, what: str) -> Any:
+def tell(step: Any, seen: SeenRecord, left: Any, tolerance: float, what: str) -> Any:
     """Raise if Forage's step differs from the library's. Return the agents that have left, for the next step."""
     same(spaces.split_mask(step.observation)[0], seen.observation, tolerance, f"observation of {what}")
     reward = np.where(left, 0, seen.reward) if np.any(left) else seen.reward

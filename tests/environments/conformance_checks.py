@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 import jax
 import numpy as np
-from conformance import Case, over, same, told
+from conformance import Case, has_ended, same, tell
 
 from forage.core import spaces
 from forage.core.spaces import STATE
@@ -23,11 +23,11 @@ def episode(case: Case) -> str | None:
         same(spaces.split_mask(ours)[0], theirs.observation, case.row.tolerance, "first observation")
         left: Any = np.False_
         for time, (step, seen) in enumerate(played.steps):
-            left = told(step, seen, left, case.row.tolerance, f"step {time}")
+            left = tell(step, seen, left, case.row.tolerance, f"step {time}")
     return None
 
 
-def terminated(case: Case) -> str | None:
+def check_terminated(case: Case) -> str | None:
     """An episode that ends by itself is terminated and not truncated, even at the step of the time limit."""
     if case.row.terminates:
         assert not any(np.any(step.terminated) for played in case.episodes for step, _ in played.steps)
@@ -35,11 +35,11 @@ def terminated(case: Case) -> str | None:
     for played in (case.natural, *([case.at_once] if case.row.limit and not case.row.hidden else [])):
         *before, (last, _) = played.steps
         assert np.all(last.terminated) and not np.any(last.truncated)
-        assert not any(over(step) for step, _ in before)
+        assert not any(has_ended(step) for step, _ in before)
     return None
 
 
-def truncated(case: Case) -> str | None:
+def check_truncated(case: Case) -> str | None:
     """An episode that the time limit ends is truncated and not terminated, at the step given by `horizon`."""
     if not case.row.limit:
         assert case.horizon(None) is None
@@ -65,7 +65,7 @@ def mask(case: Case) -> str | None:
     if case.natural.first[1].mask is None:
         assert spaces.split_mask(case.natural.first[0])[1] is None
         return "the library has none"
-    for ours, seen in shown(case):
+    for ours, seen in show(case):
         found = np.asarray(spaces.split_mask(ours)[1])
         assert found.dtype == bool
         wanted = np.asarray(seen.mask, bool).reshape(found.shape)
@@ -78,19 +78,19 @@ def mask(case: Case) -> str | None:
 def agents(case: Case) -> str | None:
     """Acting, waiting and absent agents are the library's, and a central critic sees the observations of all agents."""
     if case.spec.num_agents == 1:
-        assert all(spaces.present(ours) is None for ours, _ in shown(case))
+        assert all(spaces.present(ours) is None for ours, _ in show(case))
         return "one agent"
-    for ours, seen in shown(case):
+    for ours, seen in show(case):
         same(ours[STATE], seen.state, case.row.tolerance, "state")
         same(spaces.present(ours), seen.present, 0, "present")
     return None
 
 
-def contained(case: Case) -> str | None:
+def check_contained(case: Case) -> str | None:
     """Spaces contain all observations, and their shapes and dtypes pass the check before a run."""
     case.contract()
     number = case.spec.num_agents
-    for observation, _ in shown(case):
+    for observation, _ in show(case):
         parts = [observation] if number == 1 else [jax.tree.map(lambda x: x[i], observation) for i in range(number)]  # noqa: B023
         for part in parts:
             outside(case.spec.observation_space, part, case.row.id)
@@ -103,12 +103,12 @@ def batch(case: Case) -> str | None:
     return None
 
 
-def saved(case: Case) -> str | None:
+def check_saved(case: Case) -> str | None:
     """A saved and loaded state continues bit for bit."""
     return case.saved()
 
 
-def drawn(case: Case) -> str | None:
+def draw(case: Case) -> str | None:
     """A picture is `uint8[height, width, 3]`, or one sentence explains its absence."""
     try:
         first, later = case.pictures()
@@ -125,7 +125,7 @@ def drawn(case: Case) -> str | None:
     return None
 
 
-def refused(case: Case) -> str | None:
+def check_refused(case: Case) -> str | None:
     """An id or option that is not there is answered in one sentence with the nearest; case does not matter in ids."""
     prefix, _, rest = case.row.id.partition(":")
     assert canonical_id(case.row.id.upper()) == case.row.id
@@ -145,20 +145,20 @@ def refused(case: Case) -> str | None:
 
 CHECKS: dict[str, Callable[[Case], str | None]] = {
     "episode": episode,
-    "terminated": terminated,
-    "truncated": truncated,
+    "terminated": check_terminated,
+    "truncated": check_truncated,
     "final": final,
     "mask": mask,
     "agents": agents,
-    "spaces": contained,
+    "spaces": check_contained,
     "batch": batch,
-    "saved": saved,
-    "drawn": drawn,
-    "refused": refused,
+    "saved": check_saved,
+    "drawn": draw,
+    "refused": check_refused,
 }
 
 
-def shown(case: Case) -> list[tuple[Any, Any]]:
+def show(case: Case) -> list[tuple[Any, Any]]:
     """Return every observation of Forage with the library's result."""
     return [
         pair

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from conformance import Case, Played, Row, Seen, over
+from conformance import Case, PlayedRecord, Row, SeenRecord, has_ended
 from small import differing
 
 from forage.core import checkpoint, fields, prng, spaces, team
@@ -31,10 +31,10 @@ class Driver:
         """Return the key that the library uses inside for `key`, to be passed to Forage's step."""
         return key
 
-    def reset(self, key: Any) -> tuple[Any, Seen]:
+    def reset(self, key: Any) -> tuple[Any, SeenRecord]:
         raise NotImplementedError
 
-    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Seen]:
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, SeenRecord]:
         raise NotImplementedError
 
 
@@ -47,9 +47,9 @@ class DeviceCase(Case):
         self.spec = spec_of(self.environment, row.id)
         self.step = jax.jit(lambda environment, state, action, key: environment.step(state, action, key))
         self.reset = jax.jit(lambda environment, key: environment.reset(key))
-        self.limited = functools.cache(self._limited)
+        self.limited = functools.cache(self._with_limit)
 
-    def _limited(self, limit: int | None) -> Any:
+    def _with_limit(self, limit: int | None) -> Any:
         """The environment with another time limit."""
         if limit is None:
             return self.environment
@@ -66,13 +66,13 @@ class DeviceCase(Case):
         agents = self.spec.num_agents
         return self.sampled(time, observation, () if agents == 1 else (agents,))
 
-    def play(self, limit: int | None, most: int, act: Callable[[int], Any] | None) -> Played:
+    def play(self, limit: int | None, most: int, act: Callable[[int], Any] | None) -> PlayedRecord:
         environment, driver = self.limited(limit), self.driver(limit)
         foreign_reset, foreign_step = jax.jit(driver.reset), jax.jit(driver.step)
         key = jax.random.key(3)
         state, observation = self.reset(environment, key)
         foreign_state, first = foreign_reset(key)
-        played = Played((observation, jax.device_get(first)), [], [state])
+        played = PlayedRecord((observation, jax.device_get(first)), [], [state])
         for time in range(most):
             key = jax.random.key(5000 + time)
             action = self.action(time, observation, act)
@@ -81,7 +81,7 @@ class DeviceCase(Case):
             played.steps.append(jax.device_get((step, seen)))
             played.more.append(state)
             observation = step.observation
-            if any(over(each) for each in played.steps[-1]):
+            if any(has_ended(each) for each in played.steps[-1]):
                 break
         return played
 
@@ -94,7 +94,7 @@ class DeviceCase(Case):
     def contract(self) -> None:
         check_environment(self.environment, self.row.id)
 
-    def goes_on(self, played: Played) -> None:
+    def goes_on(self, played: PlayedRecord) -> None:
         """Another step continues from the end: a reset would give the state of `reset`."""
         environment = self.limited(self.row.cut if self.row.limit else None)
         observation = played.steps[-1][0].observation
@@ -123,7 +123,7 @@ class DeviceCase(Case):
         for left, right in zip(jax.tree.leaves(batch), jax.tree.leaves(alone), strict=True):
             np.testing.assert_allclose(left[1], right, rtol=2e-3, atol=2e-3)
 
-    def saved(self) -> str | None:
+    def check_saved(self) -> str | None:
         state = self.natural.more[1]
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "state.npz"

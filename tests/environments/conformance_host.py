@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from conformance import Case, Played, Row, Seen, over, same, told
+from conformance import Case, PlayedRecord, Row, SeenRecord, has_ended, same, tell
 from small import differing
 
 from forage.core import spaces
@@ -30,20 +30,22 @@ class HostDriver:
         """Return the library's seed for environment `index` of a batch that is reset with `seed`."""
         return seeds(seed, BESIDE)[index]
 
-    def reset(self, seed: int | None) -> Seen:
+    def reset(self, seed: int | None) -> SeenRecord:
         """Starts an episode; without a seed, the one after another."""
         raise NotImplementedError
 
-    def step(self, action: Any) -> Seen:
+    def step(self, action: Any) -> SeenRecord:
         raise NotImplementedError
 
 
 class Trail(NamedTuple):
     """The results of one environment of a batch, across its ends."""
 
-    first: tuple[Any, Seen]
-    steps: list[tuple[Any, Seen]]
-    following: list[tuple[Any, Seen | None]]  # what to act on next, and what the library's reset said where one ended
+    first: tuple[Any, SeenRecord]
+    steps: list[tuple[Any, SeenRecord]]
+    following: list[
+        tuple[Any, SeenRecord | None]
+    ]  # what to act on next, and what the library's reset said where one ended
 
 
 class HostCase(Case):
@@ -54,7 +56,7 @@ class HostCase(Case):
         self.environment = self.make(row.id, row.options)
         self.spec = self.environment.spec
 
-    def play(self, limit: int | None, most: int, act: Callable[[int], Any] | None) -> Played:
+    def play(self, limit: int | None, most: int, act: Callable[[int], Any] | None) -> PlayedRecord:
         host = self.make(self.row.id, self.options(limit), BESIDE)
         drivers = [self.driver(limit) for _ in range(BESIDE)]
         observation = host.reset(SEED)
@@ -71,14 +73,14 @@ class HostCase(Case):
             for index, (driver, trail) in enumerate(zip(drivers, trails, strict=True)):
                 seen = driver.step(action[index])
                 trail.steps.append((at(step, index), seen))
-                fresh = driver.reset(None) if over(seen) else None
+                fresh = driver.reset(None) if has_ended(seen) else None
                 trail.following.append((at(observation, index), fresh))
-            if end is None and any(over(each) for each in trails[0].steps[-1]):
+            if end is None and any(has_ended(each) for each in trails[0].steps[-1]):
                 end = time + 1
             if end is not None and time + 1 >= end + ON:
                 break
         host.close()
-        return Played(trails[0].first, trails[0].steps[:end], trails)
+        return PlayedRecord(trails[0].first, trails[0].steps[:end], trails)
 
     def action(self, host: HostEnvironment, time: int, observation: Any) -> Any:
         axes = (host.num_envs,) if host.num_agents == 1 else (host.num_envs, host.num_agents)
@@ -96,7 +98,7 @@ class HostCase(Case):
     def contract(self) -> None:
         """Shapes and dtypes are looked at in every step (`host.Check`)."""
 
-    def goes_on(self, played: Played) -> None:
+    def goes_on(self, played: PlayedRecord) -> None:
         """The next observation to act on is the first one of the library's next episode."""
         last, _ = played.steps[-1]
         next, fresh = played.more[0].following[len(played.steps) - 1]
@@ -110,7 +112,7 @@ class HostCase(Case):
                 left: Any = np.False_
                 for time, ((step, seen), (next, fresh)) in enumerate(zip(trail.steps, trail.following, strict=True)):
                     what = f"step {time} of environment {index}"
-                    left = told(step, seen, left, self.row.tolerance, what)
+                    left = tell(step, seen, left, self.row.tolerance, what)
                     if fresh is None:
                         assert not differing(next, step.observation), f"{what} was changed"
                     else:
@@ -120,7 +122,7 @@ class HostCase(Case):
             apart += sum(one != other for one, other in zip(*ends, strict=True))
         assert self.row.terminates or apart, "both environments always ended together"
 
-    def saved(self) -> str | None:
+    def check_saved(self) -> str | None:
         options = self.options(self.row.cut if self.row.limit else None)  # so that episodes end on the way
         first, second = (self.make(self.row.id, options, BESIDE) for _ in range(2))
         observation = first.reset(SEED)

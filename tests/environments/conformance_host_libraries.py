@@ -6,7 +6,7 @@ import importlib
 from typing import Any
 
 import numpy as np
-from conformance import Seen, together
+from conformance import SeenRecord, join_agents
 from conformance_host import HostDriver
 
 
@@ -21,13 +21,13 @@ class Gymnasium(HostDriver):
 
         return gymnasium.make(id, **options)
 
-    def reset(self, seed: int | None) -> Seen:
+    def reset(self, seed: int | None) -> SeenRecord:
         observation, info = self.library.reset(seed=seed)
-        return Seen(observation, info.get("action_mask"))
+        return SeenRecord(observation, info.get("action_mask"))
 
-    def step(self, action: Any) -> Seen:
+    def step(self, action: Any) -> SeenRecord:
         observation, reward, terminated, truncated, info = self.library.step(action)
-        return Seen(observation, info.get("action_mask"), reward, terminated, truncated and not terminated)
+        return SeenRecord(observation, info.get("action_mask"), reward, terminated, truncated and not terminated)
 
 
 class Atari(Gymnasium):
@@ -64,7 +64,7 @@ class EnvPool(HostDriver):
     def __init__(self, id: str, **options: Any):
         self.id, self.options = id, {name: value for name, value in options.items() if name != "flatten"}
 
-    def reset(self, seed: int | None) -> Seen:
+    def reset(self, seed: int | None) -> SeenRecord:
         import envpool
 
         if seed is None:
@@ -72,23 +72,23 @@ class EnvPool(HostDriver):
         self.library = envpool.make(self.id, env_type="gymnasium", num_envs=1, seed=seed, **self.options)
         return self.look(self.library.reset()[0])
 
-    def step(self, action: Any) -> Seen:
+    def step(self, action: Any) -> SeenRecord:
         observation, reward, terminated, truncated, _ = self.library.step(np.asarray(action)[None])
         late = truncated[0] and not terminated[0]
         return self.look(observation)._replace(reward=reward[0], terminated=terminated[0], truncated=late)
 
-    def look(self, observation: Any) -> Seen:
+    def look(self, observation: Any) -> SeenRecord:
         if isinstance(observation, dict):
             parts = {name: part[0] for name, part in observation.items()}
-            return Seen(parts, parts.pop("action_mask", None))
-        return Seen(observation[0])
+            return SeenRecord(parts, parts.pop("action_mask", None))
+        return SeenRecord(observation[0])
 
 
 class EnvPoolAtari(EnvPool):
     """Frames that are stacked in front; Forage has them behind."""
 
-    def look(self, observation: Any) -> Seen:
-        return Seen(np.moveaxis(observation[0], 0, -1))
+    def look(self, observation: Any) -> SeenRecord:
+        return SeenRecord(np.moveaxis(observation[0], 0, -1))
 
 
 class ALEVector(HostDriver):
@@ -99,14 +99,14 @@ class ALEVector(HostDriver):
 
         self.library = AtariVectorEnv(id.lower(), 1, autoreset_mode="NextStep", reward_clipping=False, **options)
 
-    def reset(self, seed: int | None) -> Seen:
+    def reset(self, seed: int | None) -> SeenRecord:
         if seed is None:
             return self.step(0)._replace(reward=0.0)
-        return Seen(np.moveaxis(self.library.reset(seed=seed)[0][0], 0, -1))
+        return SeenRecord(np.moveaxis(self.library.reset(seed=seed)[0][0], 0, -1))
 
-    def step(self, action: Any) -> Seen:
+    def step(self, action: Any) -> SeenRecord:
         observation, reward, terminated, truncated, _ = self.library.step(np.array([action], np.int32))
-        return Seen(np.moveaxis(observation[0], 0, -1), None, float(reward[0]), terminated[0], truncated[0])
+        return SeenRecord(np.moveaxis(observation[0], 0, -1), None, float(reward[0]), terminated[0], truncated[0])
 
 
 class PettingZoo(HostDriver):
@@ -120,31 +120,31 @@ class PettingZoo(HostDriver):
         self.library = getattr(module, self.make)(**options)
         self.agents = list(self.library.possible_agents)
 
-    def reset(self, seed: int | None) -> Seen:
+    def reset(self, seed: int | None) -> SeenRecord:
         self.gone, self.late = np.zeros((2, len(self.agents)), bool)
         shown, _ = self.library.reset(seed=seed)
         return self.look(shown)
 
-    def step(self, action: Any) -> Seen:
+    def step(self, action: Any) -> SeenRecord:
         chosen = dict(zip(self.agents, action, strict=True))
         shown, *told, _ = self.library.step({agent: chosen[agent] for agent in self.library.agents})
         return self.ends(*told, self.look(shown))
 
-    def ends(self, rewards: Any, terminations: Any, truncations: Any, seen: Seen) -> Seen:
+    def ends(self, rewards: Any, terminations: Any, truncations: Any, seen: SeenRecord) -> SeenRecord:
         self.gone = self.gone | [terminations.get(agent, False) for agent in self.agents]
         self.late = self.late | [truncations.get(agent, False) for agent in self.agents] & ~self.gone
         reward = np.array([rewards.get(agent, 0.0) for agent in self.agents], np.float32)
         return seen._replace(reward=reward, terminated=self.gone, truncated=self.late)
 
-    def look(self, shown: dict[str, Any]) -> Seen:
+    def look(self, shown: dict[str, Any]) -> SeenRecord:
         parts = [np.asarray(shown[agent] if agent in shown else self.empty(agent), np.float32) for agent in self.agents]
         parts = [part if part.ndim == 3 else part.ravel() for part in parts]
         sizes = [self.library.action_space(agent).n for agent in self.agents]
         differ = len({part.shape for part in parts}) > 1 or len(set(sizes)) > 1
-        observation, state = together(parts, differ)
+        observation, state = join_agents(parts, differ)
         here = np.array([agent in self.library.agents for agent in self.agents])
         mask = None if len(set(sizes)) == 1 else np.arange(max(sizes)) < np.array(sizes)[:, None]
-        return Seen(observation, mask, present=np.where(here, 1, -1), state=state)
+        return SeenRecord(observation, mask, present=np.where(here, 1, -1), state=state)
 
     def empty(self, agent: str) -> Any:
         return np.zeros(self.library.observation_space(agent).shape)
@@ -155,12 +155,12 @@ class PettingZooTurns(PettingZoo):
 
     make = "env"
 
-    def reset(self, seed: int | None) -> Seen:
+    def reset(self, seed: int | None) -> SeenRecord:
         self.gone, self.late = np.zeros((2, len(self.agents)), bool)
         self.library.reset(seed=seed)
         return self.look({})
 
-    def step(self, action: Any) -> Seen:
+    def step(self, action: Any) -> SeenRecord:
         library = self.library
         library.step(int(action[self.agents.index(library.agent_selection)]))
         told = dict(library.rewards), dict(library.terminations), dict(library.truncations)
@@ -171,7 +171,7 @@ class PettingZooTurns(PettingZoo):
             library.step(None)
         return self.ends(*told, self.look({}))
 
-    def look(self, shown: dict[str, Any]) -> Seen:
+    def look(self, shown: dict[str, Any]) -> SeenRecord:
         library = self.library
         said = [library.observe(agent) for agent in self.agents]
         seen = super().look({agent: one["observation"] for agent, one in zip(self.agents, said, strict=True)})

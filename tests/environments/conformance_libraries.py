@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from conformance import Seen, numbered, together
+from conformance import SeenRecord, join_agents, number_agents
 from conformance_device import Driver
 
 
@@ -22,13 +22,13 @@ class Gymnax(Driver):
     def key(self, key: Any) -> Any:
         return jax.random.split(key)[0]  # the other is for the start that may follow
 
-    def reset(self, key: Any) -> tuple[Any, Seen]:
+    def reset(self, key: Any) -> tuple[Any, SeenRecord]:
         observation, state = self.library.reset(key, self.parameters)
-        return state, Seen(observation)
+        return state, SeenRecord(observation)
 
-    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Seen]:
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, SeenRecord]:
         _, state, reward, terminated, truncated, info = self.library.step(key, state, action, self.parameters)
-        return state, Seen(info["final_observation"], None, reward, terminated, truncated & ~terminated)
+        return state, SeenRecord(info["final_observation"], None, reward, terminated, truncated & ~terminated)
 
 
 class Craftax(Driver):
@@ -40,18 +40,18 @@ class Craftax(Driver):
         self.library = make_craftax_env_from_name(id, auto_reset=False)
         self.parameters = self.library.default_params.replace(**options)
 
-    def reset(self, key: Any) -> tuple[Any, Seen]:
+    def reset(self, key: Any) -> tuple[Any, SeenRecord]:
         observation, state = self.library.reset(key, self.parameters)
-        return state, Seen(observation)
+        return state, SeenRecord(observation)
 
-    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Seen]:
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, SeenRecord]:
         observation, state, reward, done, _ = self.library.step(key, state, action, self.parameters)
         over = state.player_health <= 0
         if hasattr(state, "mobs") or state.map.ndim == 2:  # Classic is one level, and its lava kills
             from craftax.craftax_classic.constants import BlockType
 
             over |= state.map[state.player_position[0], state.player_position[1]] == BlockType.LAVA.value
-        return state, Seen(observation, None, reward, done & over, done & ~over)
+        return state, SeenRecord(observation, None, reward, done & over, done & ~over)
 
 
 class Brax(Driver):
@@ -62,14 +62,14 @@ class Brax(Driver):
 
         self.library = envs.create(id, episode_length=episode_length, auto_reset=False, **options)
 
-    def reset(self, key: Any) -> tuple[Any, Seen]:
+    def reset(self, key: Any) -> tuple[Any, SeenRecord]:
         state = self.library.reset(key)
-        return state, Seen(state.obs)
+        return state, SeenRecord(state.obs)
 
-    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Seen]:
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, SeenRecord]:
         state = self.library.step(state, action)
         truncated = state.info["truncation"] > 0
-        return state, Seen(state.obs, None, state.reward, (state.done > 0) & ~truncated, truncated)
+        return state, SeenRecord(state.obs, None, state.reward, (state.done > 0) & ~truncated, truncated)
 
 
 class Playground(Brax):
@@ -91,9 +91,9 @@ class Jumanji(Driver):
         self.library = jumanji.make(id, **options)
         self.limit = getattr(self.library, "time_limit", None)
 
-    def reset(self, key: Any) -> tuple[Any, Seen]:
+    def reset(self, key: Any) -> tuple[Any, SeenRecord]:
         state, timestep = self.library.reset(key)
-        return (state, 0), Seen(*self.split(timestep.observation))
+        return (state, 0), SeenRecord(*self.split(timestep.observation))
 
     def split(self, observation: Any) -> tuple[Any, Any]:
         fields = dict(observation._asdict())
@@ -108,7 +108,7 @@ class Jumanji(Driver):
             value = {name: getattr(value, name) for name in value.__dataclass_fields__}
         return {name: self.plain(part) for name, part in value.items()} if isinstance(value, dict) else value
 
-    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Seen]:
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, SeenRecord]:
         state, time = state
         mask = getattr(self.library.observation_spec, "action_mask", None)
         if jnp.ndim(action) == 0 and mask is not None and len(mask.shape) > 1:
@@ -116,7 +116,7 @@ class Jumanji(Driver):
         state, timestep = self.library.step(state, action)
         last, late = timestep.last(), False if self.limit is None else time + 1 >= self.limit
         observation, mask = self.split(timestep.observation)
-        return (state, time + 1), Seen(observation, mask, timestep.reward.sum(), last & ~late, last & late)
+        return (state, time + 1), SeenRecord(observation, mask, timestep.reward.sum(), last & ~late, last & late)
 
 
 class Navix(Driver):
@@ -127,14 +127,14 @@ class Navix(Driver):
 
         self.library = navix.make(id, **options)
 
-    def reset(self, key: Any) -> tuple[Any, Seen]:
+    def reset(self, key: Any) -> tuple[Any, SeenRecord]:
         timestep = self.library.reset(key)
-        return timestep, Seen(timestep.observation)
+        return timestep, SeenRecord(timestep.observation)
 
-    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Seen]:
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, SeenRecord]:
         timestep = self.library.step(state, action)
         over, late = timestep.is_termination(), timestep.is_truncation()
-        return timestep, Seen(timestep.observation, None, timestep.reward, over, late)
+        return timestep, SeenRecord(timestep.observation, None, timestep.reward, over, late)
 
 
 class XLand(Driver):
@@ -145,14 +145,14 @@ class XLand(Driver):
 
         self.library, self.parameters = xminigrid.make(id, **options)
 
-    def reset(self, key: Any) -> tuple[Any, Seen]:
+    def reset(self, key: Any) -> tuple[Any, SeenRecord]:
         timestep = self.library.reset(self.parameters, key)
-        return timestep, Seen(timestep.observation)
+        return timestep, SeenRecord(timestep.observation)
 
-    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Seen]:
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, SeenRecord]:
         timestep = self.library.step(self.parameters, state, action)
         reached = timestep.discount == 0
-        return timestep, Seen(timestep.observation, None, timestep.reward, reached, timestep.last() & ~reached)
+        return timestep, SeenRecord(timestep.observation, None, timestep.reward, reached, timestep.last() & ~reached)
 
 
 class JaxMARL(Driver):
@@ -171,11 +171,11 @@ class JaxMARL(Driver):
     def size(self, space: Any) -> int:
         return space.n if hasattr(space, "n") else space.shape[0]
 
-    def reset(self, key: Any) -> tuple[Any, Seen]:
+    def reset(self, key: Any) -> tuple[Any, SeenRecord]:
         shown, state = self.library.reset(key)
         return state, self.look(shown, state, jnp.zeros(len(self.sizes), bool))
 
-    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Seen]:
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, SeenRecord]:
         agents = self.library.agents
         # An agent takes no more actions than it has, and of a box as many numbers.
         discrete = hasattr(self.library.action_space(agents[0]), "n")
@@ -190,13 +190,13 @@ class JaxMARL(Driver):
         seen = self.look(shown, state, done | terminated)
         return state, seen._replace(reward=reward, terminated=terminated, truncated=truncated)
 
-    def look(self, shown: Any, state: Any, out: Any) -> Seen:
+    def look(self, shown: Any, state: Any, out: Any) -> SeenRecord:
         parts = [shown[agent].astype(jnp.float32) for agent in self.library.agents]
         differ = len({part.shape for part in parts}) > 1 or len(set(self.sizes)) > 1
-        observation, world = together(parts, differ)
+        observation, world = join_agents(parts, differ)
         if "world_state" in shown:
-            world = numbered([shown["world_state"]] * len(parts))
-        return Seen(observation, self.mask(state), present=self.present(state, out), state=world)
+            world = number_agents([shown["world_state"]] * len(parts))
+        return SeenRecord(observation, self.mask(state), present=self.present(state, out), state=world)
 
     def mask(self, state: Any) -> Any:
         most = max(self.sizes)
@@ -209,7 +209,7 @@ class JaxMARL(Driver):
     def present(self, state: Any, out: Any) -> Any:
         return None
 
-    def stacked(self, of_agents: dict[str, Any]) -> Any:
+    def stack_case(self, of_agents: dict[str, Any]) -> Any:
         return jnp.stack([of_agents[agent] for agent in self.library.agents])
 
 
@@ -232,7 +232,7 @@ class SMAX(JaxMARL):
         return ("HeuristicEnemySMAX",)
 
     def mask(self, state: Any) -> Any:
-        return self.stacked(self.library.get_avail_actions(state))
+        return self.stack_case(self.library.get_avail_actions(state))
 
     def ends(self, state: Any, done: Any, over: Any, reward: Any) -> tuple[Any, Any]:
         allies, enemies = jnp.split(state.state.unit_alive, [self.library.num_allies])
@@ -247,7 +247,7 @@ class Hanabi(JaxMARL):
     """The cards end it. The agent in turn acts; the other's only legal move is none."""
 
     def mask(self, state: Any) -> Any:
-        return self.stacked(self.library.get_legal_moves(state))
+        return self.stack_case(self.library.get_legal_moves(state))
 
     def ends(self, state: Any, done: Any, over: Any, reward: Any) -> tuple[Any, Any]:
         return over, jnp.zeros_like(over)

@@ -66,9 +66,9 @@ def state_of(env: Any, num_places: int) -> GridState:
     elif hasattr(env, "success_pos"):
         places = [env.success_pos, env.failure_pos]
     elif hasattr(env, "red_door"):
-        places = [where(env, env.red_door), where(env, env.blue_door)]
+        places = [position_of(env, env.red_door), position_of(env, env.blue_door)]
     elif hasattr(env, "door"):
-        places = [where(env, env.door)]
+        places = [position_of(env, env.door)]
     elif hasattr(env, "obstacles"):
         places = [ball.cur_pos for ball in env.obstacles]
     assert len(places) == num_places
@@ -85,7 +85,7 @@ def state_of(env: Any, num_places: int) -> GridState:
     )
 
 
-def where(env: Any, thing: Any) -> tuple[int, int]:
+def position_of(env: Any, thing: Any) -> tuple[int, int]:
     index = next(index for index, other in enumerate(env.grid.grid) if other is thing)
     return index % env.width, index // env.width
 

@@ -16,7 +16,7 @@ from forage.environments.adapters.ale import ALEEnvironment
 needs_ale = pytest.mark.skipif(importlib.util.find_spec("ale_py") is None, reason="ale-py is not installed")
 
 
-def opened(num_envs=1, game="Breakout", **options):
+def open_one(num_envs=1, game="Breakout", **options):
     return make(f"ale:{game}", **options).build(num_envs)
 
 
@@ -25,7 +25,7 @@ def test_steps_are_those_of_gymnasiums_preprocessing():
     pytest.importorskip("cv2")
     from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
-    host = opened(noop_max=0, use_fire_reset=False)
+    host = open_one(noop_max=0, use_fire_reset=False)
     inner = gymnasium.make("ALE/Breakout-v5", frameskip=1, repeat_action_probability=0.0)
     env = FrameStackObservation(AtariPreprocessing(inner, noop_max=0), 4, padding_type="zero")
     first, _ = env.reset(seed=seeds(5, 1)[0])
@@ -46,7 +46,7 @@ def test_steps_are_those_of_gymnasiums_preprocessing():
 @needs_ale
 def test_steps_are_those_of_forages_preprocessing():
     """Steps agree, apart from the frames before the first; pictures agree up to one grey level of rounding."""
-    ale = opened(noop_max=0, use_fire_reset=False)
+    ale = open_one(noop_max=0, use_fire_reset=False)
     own = make("gymnasium:ALE/Breakout-v5", noop_max=0, repeat_action_probability=0.0).build(1)
     ale.reset(5), own.reset(5)
     rng, lost = np.random.default_rng(0), 0
@@ -64,7 +64,7 @@ def test_steps_are_those_of_forages_preprocessing():
 @needs_ale
 def test_a_lost_life_ends_an_episode_and_the_game_plays_on():
     """ale-py leaves its last observation unwritten there, and it must not be shown."""
-    on, through = opened(2, life_loss_info=True), opened(2)
+    on, through = open_one(2, life_loss_info=True), open_one(2)
     np.testing.assert_array_equal(on.reset(1), through.reset(1))
     rng, lives, games = np.random.default_rng(0), 0, 0
     for _ in range(180):
@@ -80,7 +80,7 @@ def test_a_lost_life_ends_an_episode_and_the_game_plays_on():
 
 @needs_ale
 def test_a_lost_life_begins_a_new_game_where_asked():
-    host = opened(episodic_life=True)
+    host = open_one(episodic_life=True)
     host.reset(1)
     rng = np.random.default_rng(0)
     for _ in range(60):
@@ -92,7 +92,7 @@ def test_a_lost_life_begins_a_new_game_where_asked():
 
 @needs_ale
 def test_time_is_up_after_so_many_frames():
-    host = opened(2, noop_max=0, max_num_frames_per_episode=40)
+    host = open_one(2, noop_max=0, max_num_frames_per_episode=40)
     assert host.horizon == 10
     host.reset(0)
     steps = [host.step(np.zeros(2, int)) for _ in range(10)]
@@ -105,7 +105,7 @@ def test_time_is_up_after_so_many_frames():
 
 @needs_ale
 def test_seeds_and_sticky_actions():
-    host = opened(2, repeat_action_probability=0.25)
+    host = open_one(2, repeat_action_probability=0.25)
 
     def trail(seed):
         rng, seen = np.random.default_rng(0), [host.reset(seed)]
@@ -121,7 +121,7 @@ def test_seeds_and_sticky_actions():
 def test_rewards_are_the_games_unless_clipped():
     scores = {}
     for clipped in (False, True):
-        host = opened(2, "Assault", reward_clipping=clipped)
+        host = open_one(2, "Assault", reward_clipping=clipped)
         host.reset(0)
         rng = np.random.default_rng(0)
         scores[clipped] = np.stack([host.step(rng.integers(7, size=2)).step.reward for _ in range(60)])
@@ -139,7 +139,7 @@ def test_rewards_are_the_games_unless_clipped():
     ],
 )
 def test_frames_stand_at_the_end_with_the_newest_last(options, shape, frames):
-    host = opened(**options)
+    host = open_one(**options)
     assert isinstance(host.observation_space, StackedBox) and host.observation_space.frames == frames
     before, each = host.reset(0), shape[-1] // frames
     assert before.shape == (1, *shape) and before[..., -each:].any()
@@ -152,9 +152,9 @@ def test_frames_stand_at_the_end_with_the_newest_last(options, shape, frames):
 
 @needs_ale
 def test_names_and_actions():
-    assert opened(game="ms_pacman").name == "ale:MsPacman"
-    assert opened(game="Pong", full_action_space=True).action_space.n == 18
-    host = opened(2, "Pong", continuous=True)
+    assert open_one(game="ms_pacman").name == "ale:MsPacman"
+    assert open_one(game="Pong", full_action_space=True).action_space.n == 18
+    host = open_one(2, "Pong", continuous=True)
     host.reset(0)
     assert host.step(np.zeros((2, 3), np.float32)).step.reward.shape == (2,)
 
@@ -178,7 +178,7 @@ def test_names_and_actions():
 )
 def test_what_is_not_there_is_said(game, options, says):
     with pytest.raises(ForageError) as error:
-        opened(game=game, **options)
+        open_one(game=game, **options)
     assert says in str(error.value) and "\n" not in str(error.value)
 
 

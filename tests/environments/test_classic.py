@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from beside import Beside, differences
-from tiers import gated
+from tiers import gate_cases
 
 from forage.core.types import Step
 from forage.environments.classic.acrobot import Acrobot, AcrobotState
@@ -158,7 +158,7 @@ def transitions(name):
     return before, np.array(times, np.int32), actions, after, observations, rewards, terminated, truncated
 
 
-def beside(name: str, double: bool = False) -> Beside:
+def compare(name: str, double: bool = False) -> Beside:
     """Our steps and Gymnasium's from the same states, in float32 or with rounding out of the way."""
     before, times, actions, after, observations, rewards, terminated, truncated = transitions(name)
     with jax.enable_x64(double):
@@ -180,7 +180,7 @@ def beside(name: str, double: bool = False) -> Beside:
 
 @each
 def test_steps_equal_gymnasium(name):
-    tolerance, found = PAIRS[name].tolerance, beside(name)
+    tolerance, found = PAIRS[name].tolerance, compare(name)
     for part in ("states", "observations"):
         np.testing.assert_allclose(*found[part], **tolerance)
     np.testing.assert_allclose(*found["rewards"], rtol=2e-5, atol=2e-5)
@@ -192,7 +192,7 @@ def test_steps_equal_gymnasium(name):
 def test_states_equal_gymnasium_in_double_precision(name):
     """With rounding out of the way the equations must be the same."""
     # This one original keeps its state in float32.
-    assert differences(beside(name, True))["states"] < (1e-7 if name == "mountain_car_continuous" else 1e-10)
+    assert differences(compare(name, True))["states"] < (1e-7 if name == "mountain_car_continuous" else 1e-10)
 
 
 @each
@@ -319,7 +319,9 @@ PHYSICS = {
 
 @pytest.mark.parametrize(
     ("name", "field", "attribute", "value"),
-    gated([(n, *row) for n, rows in PHYSICS.items() for row in rows], [(n, *rows[0]) for n, rows in PHYSICS.items()]),
+    gate_cases(
+        [(n, *row) for n, rows in PHYSICS.items() for row in rows], [(n, *rows[0]) for n, rows in PHYSICS.items()]
+    ),
 )
 def test_physics_fields_mean_what_gymnasiums_mean(name, field, attribute, value):
     pair = PAIRS[name]
@@ -356,10 +358,10 @@ def test_one_field_can_be_batched_alone(name):
     before, times, actions, *_ = (column[:1] for column in transitions(name))
 
     @jax.jit
-    def both(batch, state, action) -> Step:
+    def run_both(batch, state, action) -> Step:
         return jax.vmap(lambda e: e.step(state, action, jax.random.key(0))[1], in_axes=(axes,))(batch)
 
-    steps = both(batch, pair.state(before[0], times[0]), actions[0])
+    steps = run_both(batch, pair.state(before[0], times[0]), actions[0])
     for index, setting in enumerate((original, value)):
         changed = equinox.tree_at(lambda e: getattr(e, field), pair.environment, setting)
         _, alone = stepper(name)(changed, before, times, actions)
@@ -373,27 +375,27 @@ def test_goals_are_fields():
     key = jax.random.key(0)
     still = jnp.zeros((), jnp.int32)
 
-    def terminated(environment, state, action=still):
+    def check_terminated(environment, state, action=still):
         return bool(environment.step(state, action, key)[1].terminated)
 
     hanging = CartPoleState(jnp.array([1.0, 0.0, 0.1, 0.0]), still)
-    assert not terminated(CartPole(), hanging)
-    assert terminated(CartPole(position_threshold=0.9), hanging)
-    assert terminated(CartPole(angle_threshold=0.09), hanging)
+    assert not check_terminated(CartPole(), hanging)
+    assert check_terminated(CartPole(position_threshold=0.9), hanging)
+    assert check_terminated(CartPole(angle_threshold=0.09), hanging)
 
     rolling = MountainCarState(jnp.array([0.45, 0.06]), still)
-    assert terminated(MountainCar(), rolling)
-    assert not terminated(MountainCar(goal_position=0.55), rolling)
-    assert not terminated(MountainCar(goal_velocity=0.065), rolling)
+    assert check_terminated(MountainCar(), rolling)
+    assert not check_terminated(MountainCar(goal_position=0.55), rolling)
+    assert not check_terminated(MountainCar(goal_velocity=0.065), rolling)
 
     # Both links straight out to the side: the tip is level with the fixed joint.
     level = AcrobotState(jnp.array([math.pi / 2, 0.0, 0.0, 0.0]), still)
-    assert not terminated(Acrobot(tau=1e-6), level)
-    assert terminated(Acrobot(tau=1e-6, target_height=-0.1), level)
+    assert not check_terminated(Acrobot(tau=1e-6), level)
+    assert check_terminated(Acrobot(tau=1e-6, target_height=-0.1), level)
     # Upright, the tip is as high as both links are long.
     upright = AcrobotState(jnp.array([math.pi, 0.0, 0.0, 0.0]), still)
-    assert terminated(Acrobot(tau=1e-6, target_height=1.9), upright)
-    assert not terminated(Acrobot(tau=1e-6, target_height=1.9, link_length_2=0.8), upright)
+    assert check_terminated(Acrobot(tau=1e-6, target_height=1.9), upright)
+    assert not check_terminated(Acrobot(tau=1e-6, target_height=1.9, link_length_2=0.8), upright)
 
 
 def test_goal_rewards_are_fields():

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from small import at_once
-from tiers import gated
+from tiers import gate_cases
 
 from forage.core import spaces
 from forage.environments.classic.acrobot import Acrobot
@@ -137,7 +137,7 @@ def in_space(space: gymnasium.Space, values: np.ndarray) -> bool:
 
 
 GATE = ("cartpole", "nested")
-each = pytest.mark.parametrize("name", gated(ENVIRONMENTS, GATE))
+each = pytest.mark.parametrize("name", gate_cases(ENVIRONMENTS, GATE))
 
 
 @each

@@ -38,7 +38,7 @@ INF, LARGEST = np.inf, np.finfo(np.float32).max
 
 
 @pytest.fixture(autouse=True)
-def here(monkeypatch):
+def own_folder(monkeypatch):
     monkeypatch.syspath_prepend(__file__.rpartition("/")[0])
 
 

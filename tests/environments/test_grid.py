@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from beside import Beside, assert_beside
 from grid_reference import byte_of, package_make, record
-from tiers import gated
+from tiers import gate_cases
 
 from forage.core.types import ForageError
 from forage.environments import make
@@ -65,7 +65,7 @@ def beside_the_package(test: Any) -> Any:
     return pytest.mark.usefixtures("package")(pytest.mark.filterwarnings("ignore:.*out of date")(test))
 
 
-def beside(name: str) -> tuple[dict[str, Any], Beside]:
+def compare(name: str) -> tuple[dict[str, Any], Beside]:
     """Return episodes of the package and our own from its starts, with its random numbers."""
     id, steps = f"grid:{name}", CASES[name][0]
     env = make(id, observe=EVERYTHING, max_steps=steps // 5)
@@ -98,9 +98,9 @@ def beside(name: str) -> tuple[dict[str, Any], Beside]:
 
 
 @beside_the_package
-@pytest.mark.parametrize("name", gated(CASES, GATE))
+@pytest.mark.parametrize("name", gate_cases(CASES, GATE))
 def test_every_step_equals_the_package(name: str) -> None:
-    played, found = beside(name)
+    played, found = compare(name)
     assert_beside(found, rewards=1e-6)
     happened = collections.Counter(played["event"])
     assert CASES[name][1] <= set(happened), happened

@@ -49,7 +49,7 @@ FAMILIES = {
 
 
 @functools.cache
-def drawn(name: str) -> tuple[GridWorld, Level]:
+def draw_case(name: str) -> tuple[GridWorld, Level]:
     """The environment and many of its levels."""
     environment = make(f"grid:{name}")
     return environment, draw(environment, NUMBER)
@@ -57,14 +57,14 @@ def drawn(name: str) -> tuple[GridWorld, Level]:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_levels_can_be_solved(name: str) -> None:
-    environment, levels = drawn(name)
+    environment, levels = draw_case(name)
     for number in range(FAMILIES[name]):
         check_level(environment, one(levels, number))
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_levels_differ_and_begin_on_an_empty_cell(name: str) -> None:
-    _, levels = drawn(name)
+    _, levels = draw_case(name)
     assert (levels.grid[np.arange(NUMBER), levels.y, levels.x] == EMPTY).all()
     assert set(np.unique(levels.direction)) <= {0, 1, 2, 3}
     different = {b"".join(np.ascontiguousarray(leaf[n]).tobytes() for leaf in levels) for n in range(NUMBER)}
@@ -88,24 +88,24 @@ def test_each_family_has_its_objects() -> None:
         "RedBlueDoors-6x6": {(CLOSED_DOOR,): 2},
     }
     for name, counts in wanted.items():
-        levels = drawn(name)[1]
+        levels = draw_case(name)[1]
         for kinds, number in counts.items():
             if HOLDS not in kinds:
                 assert (count(levels, *kinds) == number).all(), (name, kinds)
-    boxes = drawn("ObstructedMaze-Full")[1].grid
+    boxes = draw_case("ObstructedMaze-Full")[1].grid
     assert ((boxes & HOLDS != 0).sum((1, 2)) == 8).all()
     assert (boxes[boxes & HOLDS != 0] >> 4 & 7 == GREY).all()
 
 
 def test_keys_fit_and_targets_are_there() -> None:
     for name in ("DoorKey-8x8", "KeyCorridor-S3R3", "UnlockPickup", "BlockedUnlockPickup", "Unlock"):
-        grid = drawn(name)[1].grid
+        grid = draw_case(name)[1].grid
         doors, keys = grid[grid & 0x8F == LOCKED_DOOR], grid[grid & 0x8F == KEY]
         np.testing.assert_array_equal(doors >> 4, keys >> 4)
     for name in ("KeyCorridor-S3R3", "UnlockPickup", "ObstructedMaze-Full"):
-        levels = drawn(name)[1]
+        levels = draw_case(name)[1]
         assert ((levels.grid == levels.target[:, None, None]).sum((1, 2)) == 1).all()
-    levels = drawn("GoToDoor-8x8")[1]
+    levels = draw_case("GoToDoor-8x8")[1]
     doors = levels.grid.reshape(NUMBER, -1)[np.arange(NUMBER), levels.places[:, 0]]
     np.testing.assert_array_equal(doors, levels.target)
     colours = np.sort(levels.grid[levels.grid & 0x8F == CLOSED_DOOR].reshape(NUMBER, 4) >> 4)

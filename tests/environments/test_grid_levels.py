@@ -62,10 +62,10 @@ def test_a_given_level_is_played() -> None:
 def test_a_batch_of_levels_is_one_vmap() -> None:
     levels = draw(DoorKey(6), 20)
 
-    def begun(level: Level) -> Any:
+    def begin(level: Level) -> Any:
         return with_level(DoorKey(6), level).reset(prng.key(0))[0]
 
-    states = jax.vmap(begun)(levels)
+    states = jax.vmap(begin)(levels)
     np.testing.assert_array_equal(states.grid, levels.grid)
     stacked = with_level(DoorKey(6), levels)  # the environment itself as a batch
     axes = jax.tree.map(lambda leaf: 0 if jnp.ndim(leaf) else None, stacked)
@@ -90,10 +90,10 @@ def test_levels_are_tasks() -> None:
     levels = draw(DoorKey(5), 4, seed=3)
     environment, tasks = with_level(DoorKey(5), one(levels, 0)), Replay(levels)
 
-    def begun(key):
+    def begin(key):
         return equinox.combine(tasks.next((), environment, key), environment).reset(key)[0]
 
-    grids = jax.jit(jax.vmap(begun))(jax.random.split(prng.key(0), 64)).grid
+    grids = jax.jit(jax.vmap(begin))(jax.random.split(prng.key(0), 64)).grid
     assert {grid.tobytes() for grid in np.asarray(grids)} == {grid.tobytes() for grid in levels.grid}
 
 
@@ -147,14 +147,14 @@ def test_levels_are_saved_and_loaded(tmp_path) -> None:
         load_levels(tmp_path / "other.npz")
 
 
-def changed(environment: GridWorld, column: int, row: int, content: int, **fields: Any) -> tuple[GridWorld, Level]:
+def change(environment: GridWorld, column: int, row: int, content: int, **fields: Any) -> tuple[GridWorld, Level]:
     level = one(draw(environment, 1), 0)
     grid = np.array(level.grid)
     grid[row, column] = content
     return environment, level._replace(grid=grid, **{name: np.int32(value) for name, value in fields.items()})
 
 
-def without(environment: GridWorld, kind: int) -> tuple[GridWorld, Level]:
+def leave_out(environment: GridWorld, kind: int) -> tuple[GridWorld, Level]:
     level = one(draw(environment, 1), 0)
     return environment, level._replace(grid=np.where(level.grid & 15 == kind, EMPTY, level.grid).astype(np.uint8))
 
@@ -163,18 +163,18 @@ def without(environment: GridWorld, kind: int) -> tuple[GridWorld, Level]:
     ("make_level", "words"),
     [
         (lambda: (Empty(6), one(draw(Empty(8), 1), 0)), r"shape \(8, 8\).*needs \(6, 6\)"),
-        (lambda: changed(Empty(6), 2, 3, 15), r"cell \(2, 3\) holds 15"),
-        (lambda: changed(Empty(6), 2, 3, 0), r"cell \(2, 3\) holds 0"),
-        (lambda: changed(Empty(6), 2, 3, cell(KEY, 6)), r"cell \(2, 3\) holds 101"),
-        (lambda: changed(Empty(6), 1, 1, WALL_CELL), r"agent at \(1, 1\) stands on something"),
-        (lambda: changed(Empty(6), 3, 3, EMPTY, x=9), r"agent at \(9, 1\).*columns are 0 to 5"),
-        (lambda: changed(Empty(6), 0, 3, EMPTY), r"leave the grid at \(0, 3\)"),
-        (lambda: changed(Empty(6), 4, 4, EMPTY), "nothing that Empty asks for; a goal"),
-        (lambda: without(DoorKey(6), KEY), "cannot be solved.*use the key"),
-        (lambda: changed(DynamicObstacles(5, 1), 3, 3, WALL_CELL), "a goal is needed"),
-        (lambda: without(UnlockPickup(), BOX), "one target is needed"),
-        (lambda: without(Unlock(), LOCKED_DOOR), "no door at"),
-        (lambda: changed(Memory(7), 5, 3, WALL_CELL), "cannot be solved"),
+        (lambda: change(Empty(6), 2, 3, 15), r"cell \(2, 3\) holds 15"),
+        (lambda: change(Empty(6), 2, 3, 0), r"cell \(2, 3\) holds 0"),
+        (lambda: change(Empty(6), 2, 3, cell(KEY, 6)), r"cell \(2, 3\) holds 101"),
+        (lambda: change(Empty(6), 1, 1, WALL_CELL), r"agent at \(1, 1\) stands on something"),
+        (lambda: change(Empty(6), 3, 3, EMPTY, x=9), r"agent at \(9, 1\).*columns are 0 to 5"),
+        (lambda: change(Empty(6), 0, 3, EMPTY), r"leave the grid at \(0, 3\)"),
+        (lambda: change(Empty(6), 4, 4, EMPTY), "nothing that Empty asks for; a goal"),
+        (lambda: leave_out(DoorKey(6), KEY), "cannot be solved.*use the key"),
+        (lambda: change(DynamicObstacles(5, 1), 3, 3, WALL_CELL), "a goal is needed"),
+        (lambda: leave_out(UnlockPickup(), BOX), "one target is needed"),
+        (lambda: leave_out(Unlock(), LOCKED_DOOR), "no door at"),
+        (lambda: change(Memory(7), 5, 3, WALL_CELL), "cannot be solved"),
     ],
 )
 def test_bad_levels_are_refused(make_level, words: str) -> None:

@@ -31,11 +31,11 @@ NESTED = spaces.Dict(
 
 
 @pytest.fixture(autouse=True)
-def here(monkeypatch):
+def own_folder(monkeypatch):
     monkeypatch.syspath_prepend(__file__.rpartition("/")[0])
 
 
-class Nested(gymnasium.Env):
+class NestedEnv(gymnasium.Env):
     """Shows a new random element of its space at every step."""
 
     observation_space = NESTED
@@ -73,7 +73,7 @@ class Nested(gymnasium.Env):
         return self.look(), float(action[0]), self.time >= 3, False, {"code": int(action[1]["m"].sum())}
 
 
-TARGET = "test_gymnasium_spaces:Nested"
+TARGET = "test_gymnasium_spaces:NestedEnv"
 
 
 def test_nested_observations_stay_nested():

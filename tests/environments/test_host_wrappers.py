@@ -39,12 +39,12 @@ class Picture(Counter):
         return picture
 
 
-def made(cls, *wrap, num_envs=1, **options):
+def make_one(cls, *wrap, num_envs=1, **options):
     _, build, _ = resolve_environment(cls, options, wrap)
     return build(num_envs)
 
 
-def played(batch, actions, seed=0):
+def play(batch, actions, seed=0):
     """Return the observations (the first included), rewards and ends of these actions."""
     seen = [batch.reset(seed)]
     results = [batch.step(np.array([action] * batch.num_envs)) for action in actions]
@@ -57,57 +57,57 @@ def played(batch, actions, seed=0):
 
 
 def test_steps_are_limited_repeated_and_delayed():
-    batch = made(Counter, "time-limit:3")
-    assert played(batch, [1, 2, 3, 4])[2] == [False, False, True, False] and batch.horizon == 3
-    batch = made(Counter, "action-repeat:3", "time-limit:2")
-    seen, paid, ends = played(batch, [1, 2])
+    batch = make_one(Counter, "time-limit:3")
+    assert play(batch, [1, 2, 3, 4])[2] == [False, False, True, False] and batch.horizon == 3
+    batch = make_one(Counter, "action-repeat:3", "time-limit:2")
+    seen, paid, ends = play(batch, [1, 2])
     assert seen[:, 0].tolist() == [0, 3, 6] and paid.tolist() == [3, 6] and ends == [False, True]
-    assert made(Counter, "time-limit:9", "action-repeat:4").horizon == 3
-    seen, paid, _ = played(made(Counter, "delay:action-delay=2"), [1, 2, 3, 4])
+    assert make_one(Counter, "time-limit:9", "action-repeat:4").horizon == 3
+    seen, paid, _ = play(make_one(Counter, "delay:action-delay=2"), [1, 2, 3, 4])
     assert paid.tolist() == [0, 0, 1, 2] and seen[:, 1].tolist() == [0, 0, 0, 1, 2]
-    assert played(made(Counter, "delay:0:2"), [1, 2, 3, 4])[0][:, 0].tolist() == [0, 0, 0, 1, 2]
+    assert play(make_one(Counter, "delay:0:2"), [1, 2, 3, 4])[0][:, 0].tolist() == [0, 0, 0, 1, 2]
 
 
 def test_stacks_are_side_by_side_as_around_native_environments():
-    batch = made(Counter, "frame-stack:3")
+    batch = make_one(Counter, "frame-stack:3")
     assert isinstance(batch.observation_space, StackedBox) and batch.observation_space.shape == (6,)
-    assert played(batch, [4, 3])[0].tolist() == [[0, 0] * 3, [0, 0, 0, 0, 1, 4], [0, 0, 1, 4, 2, 3]]
-    batch = made(Picture, "grey", "resize:4:4", "frame-stack:2")
+    assert play(batch, [4, 3])[0].tolist() == [[0, 0] * 3, [0, 0, 0, 0, 1, 4], [0, 0, 1, 4, 2, 3]]
+    batch = make_one(Picture, "grey", "resize:4:4", "frame-stack:2")
     assert batch.observation_space.shape == (4, 4, 2) and batch.observation_space.dtype == np.uint8
-    seen = played(batch, [0, 0])[0]
+    seen = play(batch, [0, 0])[0]
     grey = seen[2, -2:, 0, -1].tolist() + seen[2, :2, 0, -1].tolist()
     assert grey == pytest.approx([0, 0, 100, 50], abs=1)  # three of eight rows are lit: one and a half of four
-    assert played(made(Counter, "masked:1"), [4])[0].tolist() == [[0], [4]]
+    assert play(make_one(Counter, "masked:1"), [4])[0].tolist() == [[0], [4]]
 
 
 @pytest.mark.thorough
 def test_noise_has_its_size_and_is_seeded():
-    noisy = made(Counter, "observation-noise:2")
-    seen = np.concatenate([played(noisy, [0] * 19, seed)[0][10:, 0] - np.arange(10, 20) for seed in range(30)])
+    noisy = make_one(Counter, "observation-noise:2")
+    seen = np.concatenate([play(noisy, [0] * 19, seed)[0][10:, 0] - np.arange(10, 20) for seed in range(30)])
     assert abs(seen.mean()) < 0.4 and 1.7 < seen.std() < 2.3
-    one, other = played(noisy, [1] * 5, 3)[0], played(made(Counter, "observation-noise:2"), [1] * 5, 3)[0]
-    assert np.array_equal(one, other) and not np.array_equal(one, played(noisy, [1] * 5, 4)[0])
-    assert not played(made(Counter, "observation-noise:0:1"), [4] * 4)[0].any()
-    paid = np.concatenate([played(made(Counter, "reward-noise:0.5:0.5"), [4] * 19, seed)[1] for seed in range(20)])
+    one, other = play(noisy, [1] * 5, 3)[0], play(make_one(Counter, "observation-noise:2"), [1] * 5, 3)[0]
+    assert np.array_equal(one, other) and not np.array_equal(one, play(noisy, [1] * 5, 4)[0])
+    assert not play(make_one(Counter, "observation-noise:0:1"), [4] * 4)[0].any()
+    paid = np.concatenate([play(make_one(Counter, "reward-noise:0.5:0.5"), [4] * 19, seed)[1] for seed in range(20)])
     assert abs(paid.mean() - 2) < 0.4 and abs(paid.var() - 4.25) < 0.6  # 4 or 0, and 0.25 of noise
-    taken = np.concatenate([played(made(Counter, "action-noise:1"), [4] * 19, seed)[1] for seed in range(20)])
+    taken = np.concatenate([play(make_one(Counter, "action-noise:1"), [4] * 19, seed)[1] for seed in range(20)])
     assert np.bincount(taken.astype(int), minlength=5).min() > 40  # of 380, of which 76 are expected
-    stuck = played(made(Counter, "sticky-actions:1"), [3, 1, 2])[1]
+    stuck = play(make_one(Counter, "sticky-actions:1"), [3, 1, 2])[1]
     assert stuck.tolist() == [3, 3, 3]
 
 
 def test_at_strength_0_it_is_the_bare_environment():
     wrap = ["action-noise:0", "reward-noise:0:0", "observation-noise:0:0", "sticky-actions:0", "delay:0:0"]
     actions = list(np.random.default_rng(0).integers(0, 2, 60))
-    bare, around = made("gymnasium:CartPole-v1"), made("gymnasium:CartPole-v1", *wrap)
-    for one, other in zip(played(bare, actions), played(around, actions), strict=True):
+    bare, around = make_one("gymnasium:CartPole-v1"), make_one("gymnasium:CartPole-v1", *wrap)
+    for one, other in zip(play(bare, actions), play(around, actions), strict=True):
         assert np.array_equal(one, other)
 
 
 def test_what_is_saved_continues_bit_for_bit():
     wrap = ["action-repeat:2", "action-noise:0.5", "reward-noise:0.5:0.2", "sticky-actions:0.3", "delay:1:1"]
     wrap += ["observation-noise:0.1:0.1", "frame-stack:3", "time-limit:12"]
-    first, second = (made("gymnasium:CartPole-v1", *wrap, num_envs=2) for _ in range(2))
+    first, second = (make_one("gymnasium:CartPole-v1", *wrap, num_envs=2) for _ in range(2))
     rng = np.random.default_rng(1)
     first.reset(0)
     second.reset(9)
@@ -124,10 +124,10 @@ def test_what_is_saved_continues_bit_for_bit():
 
 
 def test_continuous_actions_are_rescaled():
-    batch = made("gymnasium:Pendulum-v1", "rescale-action:-0.5:0.5")
+    batch = make_one("gymnasium:Pendulum-v1", "rescale-action:-0.5:0.5")
     assert (batch.action_space.low, batch.action_space.high) == (-0.5, 0.5)
-    bare = made("gymnasium:Pendulum-v1")
-    one, other = played(batch, [[0.25]] * 3), played(bare, [[1.0]] * 3)
+    bare = make_one("gymnasium:Pendulum-v1")
+    one, other = play(batch, [[0.25]] * 3), play(bare, [[1.0]] * 3)
     assert np.allclose(one[0], other[0], atol=1e-6)
 
 

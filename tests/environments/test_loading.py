@@ -146,7 +146,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def there(folder, monkeypatch):
+def own_folder(folder, monkeypatch):
     """In that folder, with the paths that Python knows put back afterwards."""
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", [*sys.path])
@@ -165,7 +165,7 @@ def rewards(factory, num_envs=1):
         host.close()
 
 
-def said(call, *arguments, **options):
+def say(call, *arguments, **options):
     with pytest.raises(ForageError) as caught:
         call(*arguments, **options)
     assert "\n" not in str(caught.value)
@@ -179,9 +179,9 @@ def test_ids_of_ones_own_module_are_imported_and_kept_whole():
         assert factory.spec().horizon == horizon
         assert rewards(factory) == [3.0 if horizon else 30.0]
     assert canonical_id("gymnasium:my_package:mine-V0") == "gymnasium:my_package:Mine-v0"
-    assert "my_package registers no Mine-v7" in said(make, "gymnasium:my_package:Mine-v7")
-    assert "There is no module my_packge" in said(make, "gymnasium:my_packge:Mine-v0")
-    broken = said(make, "gymnasium:my_broken:Mine-v0")
+    assert "my_package registers no Mine-v7" in say(make, "gymnasium:my_package:Mine-v7")
+    assert "There is no module my_packge" in say(make, "gymnasium:my_packge:Mine-v0")
+    broken = say(make, "gymnasium:my_broken:Mine-v0")
     assert "KeyError: 'no such scene'" in broken and "my_broken.py, line 3" in broken
 
 
@@ -193,14 +193,14 @@ def test_files_beside_ones_own_are_found_whenever_they_are_imported(folder, monk
         sys.modules.pop(name)
     sys.path[:] = [path for path in sys.path if path != str(folder)]
     assert rewards(make(f"{folder}/my_package.py:Base")) == [3.0]
-    assert "my_broken.py, line 3" in said(make, f"{folder}/my_broken.py:Base")
-    assert "__main__" in said(make, f"{folder}/my_script.py:Base")  # it would train before its class is there
+    assert "my_broken.py, line 3" in say(make, f"{folder}/my_broken.py:Base")
+    assert "__main__" in say(make, f"{folder}/my_script.py:Base")  # it would train before its class is there
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pettingzoo") is None, reason="pettingzoo is not installed")
 def test_modules_of_many_agents_are_found_here_too():
     assert canonical_id("pettingzoo:my_tag") == "pettingzoo:my_tag"
-    assert "neither parallel_env nor env" in said(make("pettingzoo:my_tag").build, 1)
+    assert "neither parallel_env nor env" in say(make("pettingzoo:my_tag").build, 1)
 
 
 def test_options_reach_the_environment_whatever_they_are_called():
@@ -216,8 +216,8 @@ def test_options_reach_the_environment_whatever_they_are_called():
         "one": 2.0,
         "is_success": 0.0,
     }
-    assert "has no option 'weigth'" in said(make("my_package.py:Named", weigth=1).build, 1)
-    assert "could not be made: zeros()" in said(make("my_package.py:Inner").build, 1)
+    assert "has no option 'weigth'" in say(make("my_package.py:Named", weigth=1).build, 1)
+    assert "could not be made: zeros()" in say(make("my_package.py:Inner").build, 1)
 
 
 def test_options_are_kept_as_what_they_are():
@@ -225,7 +225,7 @@ def test_options_are_kept_as_what_they_are():
     found = from_plain(json.loads(json.dumps(to_plain("mine", given))))
     assert found["a"].dtype == np.float32 and found["a"].tolist() == [0, 1, 2]
     assert found["b"] == (1, None) and found["c"] == given["c"] and found["d"] == 0.5
-    assert "option f of mine is a function" in said(to_plain, "mine", {"f": said})
+    assert "option f of mine is a function" in say(to_plain, "mine", {"f": say})
 
 
 def test_what_an_environment_must_return_is_said():
@@ -236,32 +236,32 @@ def test_what_an_environment_must_return_is_said():
         ("Column", "returned as reward float64[1] at step 1 in environment 0; it should be one number"),
         ("Text", "returned as reward '1.5'"),
     ):
-        assert words in said(rewards, make(f"my_package.py:{name}"))
-    assert "cannot be drawn" in said(drawn, make("my_package.py:Undrawn"))
-    assert "words 'go' at step 1 in environment 0" in said(rewards, make("my_package.py:Base", info=["words"]))
+        assert words in say(rewards, make(f"my_package.py:{name}"))
+    assert "cannot be drawn" in say(draw, make("my_package.py:Undrawn"))
+    assert "words 'go' at step 1 in environment 0" in say(rewards, make("my_package.py:Base", info=["words"]))
 
 
-def drawn(factory):
+def draw(factory):
     host = factory.build(1)
     host.reset(0)
     return host.render()
 
 
 def test_an_environment_of_ones_own_is_drawn():
-    frame = drawn(make("my_package.py:Film"))
+    frame = draw(make("my_package.py:Film"))
     assert frame.dtype == np.uint8 and frame.shape == (21, 33, 3) and (frame == 204).all()
 
 
 def test_parts_that_no_network_reads_are_named_and_left_out():
-    words = said(make("my_package.py:Told").build, 1)
+    words = say(make("my_package.py:Told").build, 1)
     assert "Words as its part deep.mission" in words and "--env.without deep.mission" in words
-    assert "deep" in said(make("my_package.py:Told", flatten=True).build, 1)
+    assert "deep" in say(make("my_package.py:Told", flatten=True).build, 1)
     host = make("my_package.py:Told", without="deep.mission").build(2)
     assert set(host.observation_space["deep"].spaces) == {"b"} and set(host.reset(0)["deep"]) == {"b"}
     flat = make("my_package.py:Told", without=["deep.mission", "a"], flatten=True).build(1)
     assert flat.reset(0).tolist() == [[0, 1]]
-    assert "no part missoin" in said(make("my_package.py:Told", without="missoin").build, 1)
-    assert "nothing is left" in said(make("my_package.py:Told", without="a,deep").build, 1)
+    assert "no part missoin" in say(make("my_package.py:Told", without="missoin").build, 1)
+    assert "nothing is left" in say(make("my_package.py:Told", without="a,deep").build, 1)
 
 
 def test_minigrid_is_read_without_its_mission():
@@ -270,7 +270,7 @@ def test_minigrid_is_read_without_its_mission():
     assert set(host.reset(0)) == {"direction", "image"}
 
 
-def made_by(given, **options):
+def make_by(given, **options):
     name, environment, config = resolve_environment(given, options)
     return environment_spec(name, environment), environment, config
 
@@ -281,14 +281,14 @@ def test_what_is_handed_over_works_or_is_answered():
 
     base, named = load_class("my_package:Base"), load_class("my_package.py:Named")
     for given in (lambda: base(), functools.partial(base), base, base()):
-        spec, build, _ = made_by(given)
+        spec, build, _ = make_by(given)
         assert spec.observation_space.shape == (3,)
         assert rewards(HostFactoryLike(build), 2) == [3.0, 3.0]
-    assert made_by(base)[2] == {"id": "my_package:Base", "options": {}}
-    spec, _, config = made_by(named, info=2)  # found again from anywhere
+    assert make_by(base)[2] == {"id": "my_package:Base", "options": {}}
+    spec, _, config = make_by(named, info=2)  # found again from anywhere
     assert config == {"id": str(Path("my_package.py:Named").absolute()), "options": {"info": 2}}
-    assert spec.name == made_by(config["id"], info=2)[0].name == "my_package.py:Named"
-    assert made_by(functools.partial(base), max_episode_steps=2)[0].horizon == 2
+    assert spec.name == make_by(config["id"], info=2)[0].name == "my_package.py:Named"
+    assert make_by(functools.partial(base), max_episode_steps=2)[0].horizon == 2
 
     class Local(base):
         def __init__(self, speed=1.0):
@@ -297,10 +297,10 @@ def test_what_is_handed_over_works_or_is_answered():
         def pay(self):
             return self.speed
 
-    spec, build, config = made_by(Local, speed=np.float64(7.0))
+    spec, build, config = make_by(Local, speed=np.float64(7.0))
     assert rewards(HostFactoryLike(build)) == [7.0] and "object" in config and spec.name == "Local"
     held, theirs = base(), gymnasium.make("CartPole-v1", max_episode_steps=7)
-    spec, build, config = made_by(theirs)
+    spec, build, config = make_by(theirs)
     assert (spec.name, spec.horizon, list(config)) == ("gymnasium:CartPole-v1", 7, ["object"])
     copies = build(2)  # each with a seed and a state of its own, and not the object's
     seen = copies.reset(0)
@@ -315,10 +315,10 @@ def test_what_is_handed_over_works_or_is_answered():
         (lambda: 3, "made a int"),
         (gymnasium.make_vec("CartPole-v1", num_envs=1), "a fixed number of environments"),
     ):
-        assert words in said(made_by, given)
-    assert "an object already has its own" in said(made_by, lambda n: None, length=3)
-    assert "This Base is an object, with its own length; " in said(made_by, base(), length=3)
-    assert made_by(base(), max_episode_steps=2)[0].horizon == 2
+        assert words in say(make_by, given)
+    assert "an object already has its own" in say(make_by, lambda n: None, length=3)
+    assert "This Base is an object, with its own length; " in say(make_by, base(), length=3)
+    assert make_by(base(), max_episode_steps=2)[0].horizon == 2
 
 
 class HostFactoryLike:
@@ -330,8 +330,8 @@ class HostFactoryLike:
 
 
 def test_processes_say_what_went_wrong_and_are_ended():
-    assert "takes no seed" in said(rewards, make("my_package.py:Seedless", parallel=True))
-    port = said(make("my_package.py:Port", parallel=True).build, 1)
+    assert "takes no seed" in say(rewards, make("my_package.py:Seedless", parallel=True))
+    port = say(make("my_package.py:Port", parallel=True).build, 1)
     assert port.endswith("could not be made: port 5555 is in use.")
     host = make("my_package.py:Dies", parallel=True).build(1)
     host.reset(0)
@@ -346,7 +346,7 @@ def test_processes_say_what_went_wrong_and_are_ended():
 
     # A second copy that cannot be made: the one before it is closed again.
     for number in (2, 3):
-        one = said(make("my_package.py:Licence").build, number)
+        one = say(make("my_package.py:Licence").build, number)
         assert "could be made once and not once more: one licence; a run needs num_envs of it" in one
     assert rewards(make("my_package.py:Licence")) == [3.0]
 
@@ -400,7 +400,7 @@ def test_what_the_environment_says_of_episodes_is_kept(tmp_path, capsys):
     assert forage.evaluate(tmp_path / "run", episodes=2).value == 12.0
 
 
-class Still:
+class StillHelper:
     """Counts its calls, in place of a batch."""
 
     def __init__(self, num_envs):
@@ -426,7 +426,7 @@ def test_an_evaluation_takes_as_many_environments_as_training_and_shares_no_epis
     built = []
 
     def build(num_envs):
-        built.append(Still(num_envs))
+        built.append(StillHelper(num_envs))
         return built[-1]
 
     from forage.loop.host import runner as host
@@ -476,9 +476,9 @@ def test_films_are_what_the_environment_draws(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     (tmp_path / "b.gif").mkdir()
     for path in (tmp_path / "file" / "a.gif", tmp_path / "file" / "a.mp4", tmp_path / "b.gif"):
-        assert "Could not write" in said(film.prepare_film, path)
+        assert "Could not write" in say(film.prepare_film, path)
     if not film.importlib.util.find_spec("imageio_ffmpeg"):
-        assert "forage-rl[video]" in said(film.prepare_film, tmp_path / "a.mp4")
+        assert "forage-rl[video]" in say(film.prepare_film, tmp_path / "a.mp4")
         return
     with warnings.catch_warnings():
         warnings.simplefilter("error")

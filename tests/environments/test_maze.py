@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from beside import Beside, assert_beside
-from tiers import gated
+from tiers import gate_cases
 
 from forage.core.types import ForageError
 from forage.environments import make
@@ -48,7 +48,7 @@ def test_sliding_by_hand(position, velocity, end, left):
     np.testing.assert_allclose(speed, left, atol=1e-5)
 
 
-@pytest.mark.parametrize("layout", gated(["UMaze", "Large"], ["UMaze"]))
+@pytest.mark.parametrize("layout", gate_cases(["UMaze", "Large"], ["UMaze"]))
 def test_the_ball_never_enters_a_wall(layout):
     """A wild ride with forces and time steps far above the usual ones."""
     env = point_mass(layout, time_step=0.08, speed_limit=30.0, force=2000.0, max_steps=10_000, reach=6)

@@ -291,7 +291,7 @@ def distances(target, walls):
     return found
 
 
-def towards(position, target, walls):
+def step_towards(position, target, walls):
     """The first move of a shortest way."""
     steps = distances(target, walls)
     return next(
@@ -314,9 +314,9 @@ def test_key_and_door_take_no_memory():
         if room == 2:
             action = 0
         elif room == 0 and observation[..., 1].any():
-            action = towards(position, tuple(int(value) for value in state.key), WALLS[0])
+            action = step_towards(position, tuple(int(value) for value in state.key), WALLS[0])
         elif room == 0 and position != lookout and position[0] >= 3:
-            action = towards(position, lookout, WALLS[0])
+            action = step_towards(position, lookout, WALLS[0])
         else:
             action = table.get(np.asarray(observation).tobytes(), 0)
         return table.setdefault(np.asarray(observation).tobytes(), action), action

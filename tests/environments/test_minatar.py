@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from beside import Beside, assert_beside
-from tiers import first, gated
+from tiers import first, gate_cases
 
 from forage.core.types import ForageError
 from forage.environments.minatar import Asterix, Breakout, Freeway, MinAtar, Seaquest, SpaceInvaders
@@ -339,7 +339,7 @@ def make(name: str, ramping: bool) -> MinAtar:
     return GAMES[name](minimal_actions=not ramping)
 
 
-def beside(recording: Recording, step: Any, state: Any = None) -> Beside:
+def compare(recording: Recording, step: Any, state: Any = None) -> Beside:
     found = {
         "observations": (step.observation, recording.observation),
         "rewards": (step.reward, recording.reward),
@@ -353,7 +353,7 @@ def steps_beside(name: str, ramping: bool, steps: int = 3000) -> tuple[Recording
     env = make(name, ramping)
     recording = record(name, env, ramping, steps, seed=3, disturbed=True)
     state, step = jax.jit(jax.vmap(env.advance))(recording.before, recording.action, recording.draws)
-    return recording, beside(recording, step, state)
+    return recording, compare(recording, step, state)
 
 
 def episodes_beside(name: str, ramping: bool, steps: int = 2600) -> tuple[Recording, Beside]:
@@ -369,11 +369,11 @@ def episodes_beside(name: str, ramping: bool, steps: int = 2600) -> tuple[Record
     first = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), recording.before)
     rows = (recording.before, recording.start, recording.action, recording.draws)
     _, step = jax.jit(lambda state, rows: jax.lax.scan(advance, state, rows))(first, rows)
-    return recording, beside(recording, step)
+    return recording, compare(recording, step)
 
 
 @pytest.mark.parametrize(
-    ("name", "ramping"), gated(CASES, [(name, True) for name in ("asterix", "breakout", "freeway")])
+    ("name", "ramping"), gate_cases(CASES, [(name, True) for name in ("asterix", "breakout", "freeway")])
 )
 def test_each_step_equals_the_package_from_the_same_state(name: str, ramping: bool) -> None:
     recording, found = steps_beside(name, ramping)
@@ -398,7 +398,7 @@ def test_whole_episodes_equal_the_package(name: str, ramping: bool) -> None:
 def test_seaquest_holds_every_enemy_there_can_be() -> None:
     """A submarine in every step, at the fastest pace, with the player safe at the surface: 29 are left after a step."""
 
-    class Rigged(Recorder):
+    class RiggedRecorder(Recorder):
         def rand(self, *shape: int) -> float:
             return 0.3  # no sticky action, from the left, a submarine
 
@@ -407,7 +407,7 @@ def test_seaquest_holds_every_enemy_there_can_be() -> None:
             return 1 + (5 * self.count) % 8
 
     reference = minatar.Environment("seaquest")
-    reference.random = reference.env.random = Rigged(0)
+    reference.random = reference.env.random = RiggedRecorder(0)
     game = reference.env
     game.e_spawn_timer, game.e_spawn_speed, game.move_speed, game.d_spawn_timer = 0, 1, 2, 1000
     state = jax.tree.map(jnp.asarray, stack([seaquest_state(game, 0, 0)]))
@@ -429,7 +429,7 @@ def test_seaquest_holds_every_enemy_there_can_be() -> None:
     assert present.tolist() == count
 
 
-@pytest.mark.parametrize("name", gated(GAMES, ["breakout", "space_invaders"]))
+@pytest.mark.parametrize("name", gate_cases(GAMES, ["breakout", "space_invaders"]))
 def test_reset_equals_the_package(name: str) -> None:
     env = GAMES[name]()
     state, observation = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), 64))
@@ -449,7 +449,7 @@ def test_reset_equals_the_package(name: str) -> None:
         assert ours == theirs and len(ours) == (2 if name == "breakout" else 1)
 
 
-@pytest.mark.parametrize("name", gated(GAMES, ["breakout", "space_invaders"]))
+@pytest.mark.parametrize("name", gate_cases(GAMES, ["breakout", "space_invaders"]))
 def test_spaces_and_actions_equal_the_package(name: str) -> None:
     reference = minatar.Environment(name)
     for env in (GAMES[name](), GAMES[name](minimal_actions=False)):
@@ -464,7 +464,7 @@ def test_spaces_and_actions_equal_the_package(name: str) -> None:
     assert [channel.replace("gauge", "guage") for channel in env.channels] == list(reference.env.channels)
 
 
-def near(flags: Any, probability: float) -> bool:
+def is_near(flags: Any, probability: float) -> bool:
     """Within five standard deviations of the mean."""
     flags = np.asarray(flags)
     return abs(flags.mean() - probability) < 5 * np.sqrt(probability * (1 - probability) / flags.size)
@@ -474,20 +474,22 @@ def near(flags: Any, probability: float) -> bool:
 def test_draws_have_the_packages_distribution() -> None:
     keys = jax.random.split(jax.random.key(1), 20_000)
     for env in (Breakout(), SpaceInvaders(sticky_action_prob=0.25)):
-        assert near(jax.vmap(env.draw)(keys).repeat, env.sticky_action_prob)
+        assert is_near(jax.vmap(env.draw)(keys).repeat, env.sticky_action_prob)
     asterix = jax.vmap(Asterix().draw)(keys)
-    assert near(asterix.repeat, 0.1) and near(asterix.right, 1 / 2) and near(asterix.gold, 1 / 3)
-    assert all(near(np.floor(asterix.slot * 8) == slot, 1 / 8) for slot in range(8))
+    assert is_near(asterix.repeat, 0.1) and is_near(asterix.right, 1 / 2) and is_near(asterix.gold, 1 / 3)
+    assert all(is_near(np.floor(asterix.slot * 8) == slot, 1 / 8) for slot in range(8))
     freeway = jax.vmap(Freeway().draw)(keys)
-    assert near(freeway.repeat, 0.1)
+    assert is_near(freeway.repeat, 0.1)
     for interval in range(1, 6):
         for right in (False, True):
-            assert near((freeway.interval == interval) & (freeway.right == right), 1 / 10)
+            assert is_near((freeway.interval == interval) & (freeway.right == right), 1 / 10)
     seaquest = jax.vmap(Seaquest().draw)(keys)
-    assert near(seaquest.repeat, 0.1) and near(seaquest.enemy_right, 1 / 2) and near(seaquest.diver_right, 1 / 2)
-    assert near(seaquest.enemy_submarine, 1 / 3)
+    assert (
+        is_near(seaquest.repeat, 0.1) and is_near(seaquest.enemy_right, 1 / 2) and is_near(seaquest.diver_right, 1 / 2)
+    )
+    assert is_near(seaquest.enemy_submarine, 1 / 3)
     for y in range(1, 9):
-        assert near(seaquest.enemy_y == y, 1 / 8) and near(seaquest.diver_y == y, 1 / 8)
+        assert is_near(seaquest.enemy_y == y, 1 / 8) and is_near(seaquest.diver_y == y, 1 / 8)
 
 
 @pytest.mark.thorough

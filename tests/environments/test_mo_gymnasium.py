@@ -18,7 +18,7 @@ needs_robotics = pytest.mark.skipif(
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(tmp_path, monkeypatch):
+def other_folder(tmp_path, monkeypatch):
     """MuJoCo writes its log into the current directory."""
     monkeypatch.chdir(tmp_path)
 

@@ -196,7 +196,7 @@ class Turns(Spaces, AECEnv):
 
 @pytest.fixture
 def two(tmp_path, monkeypatch):
-    def built(kind, fault=""):
+    def build_case(kind, fault=""):
         made = "parallel_env" if kind == "Both" else "env"
         (tmp_path / "two_pack").mkdir(exist_ok=True)
         source = f"{TWO}\ndef {made}(**options):\n    return {kind}(**options)\n"
@@ -204,7 +204,7 @@ def two(tmp_path, monkeypatch):
         monkeypatch.syspath_prepend(str(tmp_path))
         return make(f"pettingzoo:two_pack.two_{kind}", fault=fault)
 
-    return built
+    return build_case
 
 
 @pytest.mark.parametrize("fault", ["", "silent", "stays"])

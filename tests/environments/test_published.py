@@ -42,7 +42,7 @@ def episode(state: Any, first: Any, rows: list[Any]) -> Episode:
     return Episode(state, np.squeeze(first), *(np.array(column) for column in zip(*rows, strict=True)))
 
 
-def beside(env: Any, episodes: list[Episode], see: Callable[[Any], Any] = lambda seen: seen) -> Beside:
+def compare(env: Any, episodes: list[Episode], see: Callable[[Any], Any] = lambda seen: seen) -> Beside:
     """Return our steps from the package's first states; `see` converts our observations to its form."""
     play = jax.jit(lambda state, actions: jax.lax.scan(lambda s, a: env.step(s, a, KEY), state, actions)[1])
     steps = [jax.device_get(play(one.state, jnp.asarray(one.actions, jnp.int32))) for one in episodes]
@@ -99,7 +99,7 @@ def deep_sea(env: Any) -> Played:
     # Right all the way, which chance does not find.
     best = bsuite_episode(reference, begun, lambda time: int(reference._action_mapping[time, time]))
     played = [best, *bsuite_episodes(reference, begun)]
-    return played, beside(env, played)
+    return played, compare(env, played)
 
 
 def memory_chain(env: Any) -> Played:
@@ -107,7 +107,7 @@ def memory_chain(env: Any) -> Played:
 
     reference = MemoryChain(env.memory_length, env.num_bits, seed=0)
     played = bsuite_episodes(reference, lambda it: MemoryChainState(np.array(it._context), it._query, 0))
-    return played, beside(env, played)
+    return played, compare(env, played)
 
 
 def umbrella(env: Any) -> Played:
@@ -117,7 +117,7 @@ def umbrella(env: Any) -> Played:
     reference = UmbrellaChain(env.chain_length, env.num_distractors, seed=0)
     played = bsuite_episodes(reference, lambda it: UmbrellaState(it._need_umbrella, it._has_umbrella, 0))
     played = [one._replace(first=one.first[:3], observations=one.observations[:, :3]) for one in played]
-    found = dict(beside(env, played, lambda seen: seen[:, :3]))
+    found = dict(compare(env, played, lambda seen: seen[:, :3]))
     mine, theirs = found.pop("rewards")
     return played, found | {"last rewards": ([one[-1] for one in mine], [one[-1] for one in theirs])}
 
@@ -126,14 +126,14 @@ def discounting_chain(env: Any) -> Played:
     from bsuite.environments.discounting_chain import DiscountingChain
 
     played = bsuite_episodes(DiscountingChain(env.bonus), lambda _: env.reset(KEY)[0])
-    return played, beside(env, played)
+    return played, compare(env, played)
 
 
 def repeat_previous(env: Any) -> Played:
     from popgym.envs.repeat_previous import RepeatPrevious
 
     played = gymnasium_episodes(RepeatPrevious(env.num_decks, env.k), lambda seen: CardsState(np.array(seen), 0))
-    return played, beside(env, played, lambda seen: seen.argmax(-1))
+    return played, compare(env, played, lambda seen: seen.argmax(-1))
 
 
 def autoencode(env: Any) -> Played:
@@ -143,14 +143,14 @@ def autoencode(env: Any) -> Played:
         return CardsState(np.array([suit for _, suit in seen[: env.num_cards]]), 0)
 
     played = gymnasium_episodes(Autoencode(env.num_decks), deck)
-    return played, beside(env, played, lambda seen: np.stack([seen[:, 0], seen[:, 1:].argmax(-1)], -1))
+    return played, compare(env, played, lambda seen: np.stack([seen[:, 0], seen[:, 1:].argmax(-1)], -1))
 
 
 def treasure(env: Any, id: str = "deep-sea-treasure-concave-v0") -> Played:
     import mo_gymnasium
 
     played = gymnasium_episodes(mo_gymnasium.make(id), lambda _: env.reset(KEY)[0])
-    return played, beside(env, played, lambda seen: 10 * seen)
+    return played, compare(env, played, lambda seen: 10 * seen)
 
 
 def convex_treasure(env: Any) -> Played:

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 import small
-from tiers import gated
+from tiers import gate_cases
 
 from forage.core.host import HostEnvironment
 from forage.core.ports import Environment
@@ -24,7 +24,7 @@ NATIVE_IDS = ["DeepSea-8" if name == "DeepSea-N" else name for name in NATIVE]
 FIRST = {id.partition(":")[0]: id for id in reversed(NATIVE_IDS)}.values()  # of each family
 
 
-def undeclared(environment):
+def undeclared_class(environment):
     """Return the numeric fields of a native environment without a declared range."""
     while hasattr(environment, "environment"):
         environment = environment.environment
@@ -32,14 +32,14 @@ def undeclared(environment):
     return [name for name in numbers if declared_range(type(environment), name) is None]
 
 
-@pytest.mark.parametrize("id", gated(NATIVE_IDS, FIRST))
+@pytest.mark.parametrize("id", gate_cases(NATIVE_IDS, FIRST))
 @pytest.mark.thorough
 def test_every_native_id_makes_what_its_spaces_promise(id):
     environment = make(id)
     spec = spec_of(environment, id)
     assert isinstance(environment, Environment) and spec.name == id
     check_environment(environment, id)
-    assert not undeclared(environment), f"{id}: give {undeclared(environment)} a range in `ranges`"
+    assert not undeclared_class(environment), f"{id}: give {undeclared_class(environment)} a range in `ranges`"
     assert canonical_id(id.upper()) == id
 
 

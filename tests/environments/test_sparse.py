@@ -22,7 +22,7 @@ KEY = jax.random.key(0)
 ZERO = jnp.zeros((), jnp.int32)
 
 
-def moved(variables, action):
+def move_by(variables, action):
     """One step of bsuite's cart and pole, in float64."""
     x, v, angle, spin = variables.astype(float)
     force, sine, cosine = (action - 1) * 10.0, np.sin(angle), np.cos(angle)
@@ -51,7 +51,7 @@ def swung(environment, variables, actions):
 def test_the_pole_swings_as_in_bsuite():
     start, actions = rows()
     states, steps = swung(CartPoleSwingUp(), start, actions)
-    expected = np.array([moved(*row) for row in zip(start, actions, strict=True)])
+    expected = np.array([move_by(*row) for row in zip(start, actions, strict=True)])
     np.testing.assert_allclose(states.variables, expected, rtol=1e-4, atol=1e-4)
     upright = (np.cos(expected[:, 2]) > 0.5) & (np.abs(expected[:, 3]) < 1) & (np.abs(expected[:, 0]) < 1)
     assert 20 < upright.sum() < 200

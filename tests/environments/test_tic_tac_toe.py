@@ -107,7 +107,7 @@ def play(first, second, games=2000):
     return total
 
 
-def drawn(observation, key):
+def draw(observation, key):
     mask = observation[MASK] != 0
     return jnp.argmax(jnp.where(mask, jax.random.uniform(key, mask.shape), -1)).astype(jnp.int32)
 
@@ -127,13 +127,13 @@ def test_perfect_play():
     np.testing.assert_array_equal(np.flatnonzero(table[number((1, 1, 0, 2, 2, 0, 0, 0, 0))]), [2])
     np.testing.assert_array_equal(np.flatnonzero(table[number((2, 2, 0, 0, 1, 0, 0, 0, 0))]), [2])
     assert (play(perfect, perfect) == 0).all()
-    for returns in (play(perfect, drawn), -play(drawn, perfect)):
+    for returns in (play(perfect, draw), -play(draw, perfect)):
         assert (returns >= 0).all() and returns.mean() > 0.7
 
 
 def test_games_at_random_end_as_often_as_they_should():
     # Each move as likely: the first player wins 58.5 % of games, the second 28.8 %.
-    returns = play(drawn, drawn, 20_000)
+    returns = play(draw, draw, 20_000)
     assert (returns == 1).mean() == pytest.approx(0.585, abs=0.011)
     assert (returns == -1).mean() == pytest.approx(0.288, abs=0.011)
 

@@ -9,7 +9,7 @@ import pytest
 import vector_faults
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from vector_faults import BOX, FAULTS, LENGTH, Sound, fault, seen
+from vector_faults import BOX, FAULTS, LENGTH, Sound, fault, observe
 
 import forage
 from forage.config.environment import resolve_environment
@@ -31,22 +31,22 @@ class Counter(gymnasium.Env):
     action_space = gymnasium.spaces.Discrete(3, start=5)
     metadata = {"render_modes": []}
 
-    def seen(self):
+    def observe(self):
         return {"at": np.array([self.at, self.last], np.float32), "odd": self.at % 2}
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.at, self.last = 0, int(self.np_random.integers(2, 6))
-        return self.seen(), {}
+        return self.observe(), {}
 
     def step(self, action):
         assert self.action_space.contains(action)
         self.at += 1
         over = self.at == self.last
-        return self.seen(), float(action), over and self.last % 2 == 0, over and self.last % 2 == 1, {}
+        return self.observe(), float(action), over and self.last % 2 == 0, over and self.last % 2 == 1, {}
 
 
-def made(mode):
+def make_one(mode):
     """Return the environment of a function that takes a number."""
     many = lambda n: SyncVectorEnv([Counter] * n, autoreset_mode=mode)  # noqa: E731
     return resolve_environment(many, {})[1]
@@ -54,7 +54,7 @@ def made(mode):
 
 @pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.DISABLED])
 def test_every_step_is_as_one_by_one(mode):
-    ours, single = made(mode)(4), GymnasiumEnvironment(Counter, 4)
+    ours, single = make_one(mode)(4), GymnasiumEnvironment(Counter, 4)
     jax.tree.map(np.testing.assert_array_equal, ours.reset(3), single.reset(3))
     ends = 0
     for step in range(40):
@@ -67,7 +67,7 @@ def test_every_step_is_as_one_by_one(mode):
 
 
 def test_what_was_shown_stays_as_it_was():
-    envs = made(AutoresetMode.SAME_STEP)(2)
+    envs = make_one(AutoresetMode.SAME_STEP)(2)
     first = jax.tree.map(np.copy, shown := envs.reset(0))
     envs.step(np.zeros(2, int))
     jax.tree.map(np.testing.assert_array_equal, shown, first)
@@ -119,9 +119,9 @@ def test_a_fault_is_refused_in_one_sentence_and_found_by_the_check(cls, said):
 @pytest.mark.parametrize(
     ("cls", "topic", "said"),
     [
-        (seen(lambda self, x: x * np.float32([3, 1])), "observation", "above its bound 9"),
+        (observe(lambda self, x: x * np.float32([3, 1])), "observation", "above its bound 9"),
         (fault(step=lambda self, a: (*Sound.step(self, a)[:3], np.zeros(2, bool), {})), "episodes", "none has ended"),
-        (seen(lambda self, x: x + np.random.uniform(size=x.shape).astype(np.float32)), "seed", "draw every random"),
+        (observe(lambda self, x: x + np.random.uniform(size=x.shape).astype(np.float32)), "seed", "draw every random"),
         (
             fault(times=[0], pay=lambda self, a: self.times.append(0) or np.full(2, float(len(self.times)))),
             "determinism",
@@ -212,9 +212,9 @@ def test_parts_masks_and_infos_are_read_as_of_a_single_environment():
     assert shown["observation"]["0"].tolist() == [0, 0] and shown["action_mask"].tolist() == [[0, 1]] * 2
     for time in range(1, LENGTH + 1):
         step, following = envs.step(np.ones(2, int))
-        seen = step.observation["observation"]
-        assert (seen["0"].tolist(), seen["2"][:, 0].tolist()) == ([time] * 2, [time] * 2)
-        assert seen["1"].tolist() == [[1, 2][: time % 3] + [0] * (2 - time % 3)] * 2
+        observe = step.observation["observation"]
+        assert (observe["0"].tolist(), observe["2"][:, 0].tolist()) == ([time] * 2, [time] * 2)
+        assert observe["1"].tolist() == [[1, 2][: time % 3] + [0] * (2 - time % 3)] * 2
         assert step.observation["action_mask"][0].tolist() == [time % 2, 1]
         assert step.info["spent"].tolist() == [10 * time] * 2  # of the step, not of the reset after it
     assert step.truncated.all() and following["observation"]["0"].tolist() == [0, 0]
@@ -238,13 +238,13 @@ class Reuses(Sound):
             self.paid[:] = -1
         else:
             super().reset(seed=seed)
-        return self.shown(), self.told()
+        return self.show(), self.tell()
 
-    def told(self):
+    def tell(self):
         self.said["at"] = self.time * 1.0
         return self.said
 
-    def shown(self):
+    def show(self):
         self.seen[:, 0] = self.time
         return self.seen
 
@@ -252,7 +252,7 @@ class Reuses(Sound):
         self.time += 1
         self.paid[:] = self.time
         self.flags[1] = self.time >= LENGTH
-        return self.shown(), self.paid, *self.flags, self.told()
+        return self.show(), self.paid, *self.flags, self.tell()
 
 
 class ReusesOne(gymnasium.Env):
@@ -264,16 +264,16 @@ class ReusesOne(gymnasium.Env):
     def reset(self, *, seed=None, options=None):
         self.seen, self.said = self.__dict__.setdefault("held", ({"at": np.zeros(1, np.float32)}, {}))
         self.time = 0
-        return self.shown()
+        return self.show()
 
-    def shown(self):
+    def show(self):
         self.seen["at"][:], self.said["at"] = self.time, np.float64(self.time)
         return self.seen, self.said
 
     def step(self, action):
         self.time += 1
-        seen, said = self.shown()
-        return seen, float(self.time), False, self.time >= LENGTH, said
+        observe, said = self.show()
+        return observe, float(self.time), False, self.time >= LENGTH, said
 
 
 REUSED = {
@@ -316,18 +316,18 @@ def test_a_process_sends_what_was_before_the_reset():
     env = GuardedEnvironment(ReusesOne(), (), Layout("x", ReusesOne.observation_space, 1), 0)
     env.reset()
     for _ in range(LENGTH):
-        seen, _, _, over, said = env.step(0)
+        observe, _, _, over, said = env.step(0)
     assert over and env.reset()[0]["at"] == 0
-    assert (seen["at"], said["at"]) == (LENGTH, LENGTH)
+    assert (observe["at"], said["at"]) == (LENGTH, LENGTH)
 
 
 def test_stacked_and_delayed_observations_are_those_of_their_own_times():
     class Row(ReusesOne):
         observation_space = ReusesOne.observation_space["at"]
 
-        def shown(self):
-            seen, said = super().shown()
-            return seen["at"], said
+        def show(self):
+            observe, said = super().show()
+            return observe["at"], said
 
     around = [("delay", {"observation_delay": 1}), ("frame-stack", {"frames": 3})]
     envs = GymnasiumEnvironment(Row, 1, around=around)

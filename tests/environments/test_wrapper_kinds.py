@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from gymnasium import wrappers as theirs
 from PIL import Image
-from tiers import gated
+from tiers import gate_cases
 
 from forage.core import spaces
 from forage.core.ports import Environment
@@ -143,13 +143,13 @@ def test_a_limit_is_a_number_that_can_differ():
     environment = TimeLimit(CartPole(), 10)
     state, _ = environment.reset(KEY)
 
-    def truncated(limit):
+    def check_truncated(limit):
         own = with_fields(environment, limit=limit)
         first, step = own.step(state, 0, KEY)
         return jnp.stack([step.truncated, own.step(first, 1, KEY)[1].truncated])
 
     np.testing.assert_array_equal(
-        jax.vmap(truncated)(limits), [[True, True], [False, True], [False, False], [False, False], [False, False]]
+        jax.vmap(check_truncated)(limits), [[True, True], [False, True], [False, False], [False, False], [False, False]]
     )
 
 
@@ -311,7 +311,7 @@ SHAPES = ((12, 18, 3), (12, 18))
 SIZES = ((6, 9), (4, 6), (5, 7), (12, 18), (20, 30))
 
 
-@pytest.mark.parametrize(("shape", "size"), gated(itertools.product(SHAPES, SIZES), [(SHAPES[0], SIZES[2])]))
+@pytest.mark.parametrize(("shape", "size"), gate_cases(itertools.product(SHAPES, SIZES), [(SHAPES[0], SIZES[2])]))
 def test_resize(shape, size):
     environment = Resize(Pictures(shape), *size)
     check_environment(environment, "resized")

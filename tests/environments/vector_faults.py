@@ -53,7 +53,7 @@ def fault(**methods):
     return type("Faulty", (Sound,), methods)
 
 
-def replaced(place, change):
+def replace(place, change):
     """Return a class with a step that changes its result at one place."""
 
     def step(self, actions):
@@ -64,20 +64,20 @@ def replaced(place, change):
     return fault(step=step)
 
 
-def seen(change):
+def observe(change):
     return fault(see=lambda self: change(self, Sound.see(self)))
 
 
 BOX = spaces.Box(-9, 9, (2,), np.float32)
 FAULTS = {
-    "shape": (seen(lambda self, x: x[:, :1]), r"observation float32\[2, 1\] .*promises float32\[2, 2\]"),
-    "rows": (seen(lambda self, x: x[:1]), r"observation float32\[1, 2\] .*promises float32\[2, 2\]"),
+    "shape": (observe(lambda self, x: x[:, :1]), r"observation float32\[2, 1\] .*promises float32\[2, 2\]"),
+    "rows": (observe(lambda self, x: x[:1]), r"observation float32\[1, 2\] .*promises float32\[2, 2\]"),
     "dtype": (
         fault(single_observation_space=spaces.Box(0, 9, (2,), np.int32), see=lambda self: Sound.see(self) + 0.5),
         "float64 does not become int32|float32 does not become int32",
     ),
     "nan": (
-        seen(lambda self, x: np.where(self.time[:, None] == 3, np.nan, x).astype(np.float32)),
+        observe(lambda self, x: np.where(self.time[:, None] == 3, np.nan, x).astype(np.float32)),
         "NaN as observation",
     ),
     "choice": (
@@ -88,20 +88,20 @@ FAULTS = {
         fault(single_observation_space=spaces.Dict({"a": BOX, "b": BOX}), see=lambda self: {"a": Sound.see(self)}),
         "without its part b",
     ),
-    "reward-shape": (replaced(1, lambda self, x: x[:, None]), r"as reward float64\[2, 1\] .*one number for each"),
-    "reward-one": (replaced(1, lambda self, x: 1.0), "as reward 1.0 .*one number for each environment"),
-    "reward-none": (replaced(1, lambda self, x: np.array([None] * 2)), r"as reward object\[2\]"),
-    "reward-nan": (replaced(1, lambda self, x: x * np.nan), "NaN as reward"),
-    "flag-shape": (replaced(2, lambda self, x: False), "as terminated False .*one truth value for each"),
-    "flag-number": (replaced(3, lambda self, x: x * 2), "as truncated 2 .*it should be True or False"),
+    "reward-shape": (replace(1, lambda self, x: x[:, None]), r"as reward float64\[2, 1\] .*one number for each"),
+    "reward-one": (replace(1, lambda self, x: 1.0), "as reward 1.0 .*one number for each environment"),
+    "reward-none": (replace(1, lambda self, x: np.array([None] * 2)), r"as reward object\[2\]"),
+    "reward-nan": (replace(1, lambda self, x: x * np.nan), "NaN as reward"),
+    "flag-shape": (replace(2, lambda self, x: False), "as terminated False .*one truth value for each"),
+    "flag-number": (replace(3, lambda self, x: x * 2), "as truncated 2 .*it should be True or False"),
     "four": (
         fault(step=lambda self, a: Sound.step(self, a)[:4]),
         r"returned 4 values from step .*\(observation, reward, terminated, truncated, info\)",
     ),
-    "info": (replaced(4, lambda self, x: [x]), "returned as info .*it should be a dictionary"),
-    "no-final": (replaced(4, lambda self, x: {}), "ended an episode without final_obs in its info"),
+    "info": (replace(4, lambda self, x: [x]), "returned as info .*it should be a dictionary"),
+    "no-final": (replace(4, lambda self, x: {}), "ended an episode without final_obs in its info"),
     "final-none": (
-        replaced(4, lambda self, x: x | {"final_obs": np.array([None] * 2)} if x else x),
+        replace(4, lambda self, x: x | {"final_obs": np.array([None] * 2)} if x else x),
         "ended an episode without final_obs",
     ),
     "final-shared": (
@@ -111,7 +111,7 @@ FAULTS = {
         "gave as final_obs the array in which the new episode's first observation is",
     ),
     "mask-late": (
-        replaced(4, lambda self, x: x | {"action_mask": np.ones((self.num_envs, 2), np.int8)}),
+        replace(4, lambda self, x: x | {"action_mask": np.ones((self.num_envs, 2), np.int8)}),
         "action_mask in its info that cannot be obeyed",
     ),
     "reset": (

@@ -26,7 +26,7 @@ THRESHOLDS = [0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0]
 OUTPUT = pathlib.Path(__file__).parent / "data" / "rliable.json"
 
 
-def made_up() -> dict[str, np.ndarray]:
+def make_up() -> dict[str, np.ndarray]:
     """Two algorithms on 26 tasks with a few tasks far above the rest; rounded, so that some scores tie."""
     random = np.random.default_rng(20211)
     hard = random.normal(-1.2, 1.3, size=26)
@@ -42,7 +42,7 @@ def made_up_curves() -> np.ndarray:
     return (np.cumsum(random.exponential(0.2, size=(5, 6, 4)), axis=-1)).round(3)
 
 
-def published(folder: str, name: str) -> np.ndarray:
+def publish(folder: str, name: str) -> np.ndarray:
     """Human-normalised, `seeds tasks`."""
     from forage.evaluation.references import human_normalised
 
@@ -77,8 +77,8 @@ def main(folder: str) -> None:
     def improvement(a: np.ndarray, b: np.ndarray) -> list[float]:
         return estimate([a, b], lambda x, y: np.array([metrics.probability_of_improvement(x, y)]), FEW_REPETITIONS)[0]
 
-    matrices, curves = made_up(), made_up_curves()
-    everything = matrices | {name: published(folder, name) for name in PUBLISHED}
+    matrices, curves = make_up(), made_up_curves()
+    everything = matrices | {name: publish(folder, name) for name in PUBLISHED}
     points = range(curves.shape[-1])
     result = {
         "made by": {name: importlib.metadata.version(name) for name in ("rliable", "arch", "numpy", "scipy")},

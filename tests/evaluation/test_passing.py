@@ -30,7 +30,7 @@ def test_problems_are_the_same_for_both_models():
     assert found.difference.low[0] == pytest.approx(0.25) and found.difference.high[0] == pytest.approx(0.25)
     assert found.trained.low[0] < found.trained.value[0] == pytest.approx(0.625)
     assert found.first.value[-1] == pytest.approx(0.75)  # of three of four problems one answer of four is right
-    assert found.boundary == (0.25, 0.0, 0.75, 0.0) and found.boundary.newly_solved == 1
+    assert found.boundary == (0.25, 0.0, 0.75, 0.0) and found.boundary.share_newly_solved == 1
 
 
 def test_a_verdict_goes_by_the_most_tries():

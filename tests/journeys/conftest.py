@@ -10,16 +10,16 @@ small.keep_compiled()
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory):
+def make_run(tmp_path_factory):
     """PPO on CartPole with two seeds, finished; journeys that write into it take a copy (`run`)."""
     return small.train(tmp_path_factory.mktemp("journeys") / "ppo")
 
 
 @pytest.fixture
-def run(made, tmp_path):
+def run(make_run, tmp_path):
     from forage.runs.run import Run
 
-    return Run(shutil.copytree(made.directory, tmp_path / "ppo"))
+    return Run(shutil.copytree(make_run.directory, tmp_path / "ppo"))
 
 
 @pytest.fixture(scope="session")

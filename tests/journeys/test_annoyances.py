@@ -16,7 +16,7 @@ TRAIN = ("train", "ppo", "CartPole-v1")
 
 def answer(capsys, *words):
     """Return a command's output, or with exit code 2 its one sentence."""
-    code, out, err = small.here(capsys, *words)
+    code, out, err = small.run_command(capsys, *words)
     assert code == (2 if err else 0) and err.count("\n") == bool(err)
     return err or out
 
@@ -195,12 +195,12 @@ def test_each_arm_of_a_claim_is_named(capsys, claims, monkeypatch, tmp_path):
     Now: each has its number and name, as in "ppo-epochs, arm 2 of 2".
     """
 
-    def trained(claim, label, *_):
+    def train_agent(claim, label, *_):
         if label == list(claim.arms)[-1]:
             raise ForageError("far enough")
         return SimpleNamespace(rows=[{"seconds": 1.0}])
 
-    monkeypatch.setattr(running, "train_arm", trained)
+    monkeypatch.setattr(running, "train_arm", train_agent)
     with pytest.raises(ForageError, match="far enough"):
         forage.claim("ppo-epochs", scale="smoke", directory=tmp_path, display="plain")
     out = capsys.readouterr().out

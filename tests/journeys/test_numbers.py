@@ -27,7 +27,7 @@ def test_a_sweep_is_judged_by_setting(sweep, capsys):
     Now: each setting has a score of its own, `Run.scores`, and progress shows the best one's, with "the best of 2
     settings"; `watch` and `load` take the best seed of the best setting.
     """
-    code, out, _ = small.here(capsys, "evaluate", sweep.directory, "--episodes", "2")
+    code, out, _ = small.run_command(capsys, "evaluate", sweep.directory, "--episodes", "2")
     assert code == 0 and out.count("(2 seeds)") == 2 and "4 seeds" not in out
     assert "with learning_rate=0.001: return" in out and "with learning_rate=0.0001: return" in out
     scores = Run(sweep.directory).scores
@@ -39,7 +39,7 @@ def test_a_sweep_is_judged_by_setting(sweep, capsys):
     )
 
 
-def test_progress_tells_when_no_episode_has_ended(made):
+def test_progress_tells_when_no_episode_has_ended(make_run):
     """Look at the progress of DeepSea-10, with episodes of ten steps
 
     Before: "no episode has ended yet" at step 3,000, which meant that none had ended since the last line; "(4 seeds)",
@@ -86,7 +86,7 @@ def test_seeds_mean_the_same_everywhere(capsys):
     Now: five seeds in both, and "3," is number 3 alone, which the help of both says.
     """
     for command in ("train", "tune"):
-        _, out, _ = small.here(capsys, command, "--help")
+        _, out, _ = small.run_command(capsys, command, "--help")
         assert "(3, with its comma: seed 3 alone" in " ".join(out.split())
     assert seeds({"seeds": "5"}) == 5 and seeds({"seeds": "3,"}) == (3,)
 
@@ -98,25 +98,25 @@ def test_fields_of_environments_have_ranges(capsys, tmp_path):
     Now: "length of CartPole-v1 is above 0, not -1."
     """
     words = ("train", "ppo", "CartPole-v1", "--env.length", "-1", "--directory", tmp_path / "run")
-    code, _, err = small.here(capsys, *words)
+    code, _, err = small.run_command(capsys, *words)
     assert (code, err) == (2, "length of CartPole-v1 is above 0, not -1.\n") and not (tmp_path / "run").exists()
 
 
-def test_what_is_not_shown_is_inconclusive(made, capsys, tmp_path):
+def test_what_is_not_shown_is_inconclusive(make_run, capsys, tmp_path):
     """Compare two agents with three seeds each
 
     Before (seen again): PPO "is not shown to be better ... wins with probability 1.00 [1.00, 1.00]".
     Now: "Inconclusive: ", the difference and the probability with intervals that cover them, and how many seeds would
     settle it at least.
     """
-    said = compared(made, capsys, tmp_path, [500.0, 500.0, 160.0], [150.0, 150.0, 150.0])
+    said = compare_runs(make_run, capsys, tmp_path, [500.0, 500.0, 160.0], [150.0, 150.0, 150.0])
     assert said.startswith("Inconclusive: ") and "with probability 1.00, 95 % CI 0.29 to 1.00" in said
     assert said.endswith("train at least 5 of each.")
-    shown = compared(made, capsys, tmp_path, [500.0, 490.0, 495.0], [150.0, 151.0, 149.0])
+    shown = compare_runs(make_run, capsys, tmp_path, [500.0, 490.0, 495.0], [150.0, 151.0, 149.0])
     assert "better than" in shown and "with probability 1.00" in shown
 
 
-def compared(made, capsys, tmp_path, *returns):
+def compare_runs(made, capsys, tmp_path, *returns):
     """Return the last sentence of `forage compare` on two runs with these returns, one for each seed."""
     places = []
     for number, values in enumerate(returns):
@@ -130,7 +130,7 @@ def compared(made, capsys, tmp_path, *returns):
         (directory / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in longer))
         (directory / "evaluation.json").write_text(json.dumps(evaluation | {"return": values, "members": members}))
         places.append(directory)
-    code, out, err = small.here(capsys, "compare", *places, "--output", tmp_path / "both.png")
+    code, out, err = small.run_command(capsys, "compare", *places, "--output", tmp_path / "both.png")
     assert code == 0, err
     return next(line for line in out.splitlines() if "better" in line or "Inconclusive" in line)
 

@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 TRAIN = ("train", "ppo", "CartPole-v1")
 
 
-def refused(capsys, *words):
-    code, _, err = small.here(capsys, *words)
+def check_refused(capsys, *words):
+    code, _, err = small.run_command(capsys, *words)
     assert code == 2
     return err
 
@@ -47,7 +47,7 @@ def test_an_unknown_tracker(capsys):
     said = (
         "Unknown tracker 'wandb2'. Available: tensorboard, wandb, mlflow, trackio, csv, or your own as file.py:Class."
     )
-    assert refused(capsys, *TRAIN, "--extras", "wandb2").strip() == said
+    assert check_refused(capsys, *TRAIN, "--extras", "wandb2").strip() == said
 
 
 def test_an_unknown_option_of_an_environment(capsys):
@@ -57,7 +57,7 @@ def test_an_unknown_option_of_an_environment(capsys):
     Now: "CartPole-v1 has no option 'gravty'. Did you mean 'gravity'?"
     """
     said = "CartPole-v1 has no option 'gravty'. Did you mean 'gravity'?"
-    assert refused(capsys, *TRAIN, "--env.gravty", "3").strip() == said
+    assert check_refused(capsys, *TRAIN, "--env.gravty", "3").strip() == said
 
 
 def test_an_unknown_part(capsys):
@@ -66,7 +66,9 @@ def test_an_unknown_part(capsys):
     Before (seen again): "There is no rewards called 'rdn'"
     Now: "Unknown rewards part 'rdn'. Did you mean 'rnd'?"
     """
-    assert refused(capsys, *TRAIN, "--rewards", "rdn").strip() == "Unknown rewards part 'rdn'. Did you mean 'rnd'?"
+    assert (
+        check_refused(capsys, *TRAIN, "--rewards", "rdn").strip() == "Unknown rewards part 'rdn'. Did you mean 'rnd'?"
+    )
 
 
 def test_a_score_on_tuning_seeds():
@@ -116,7 +118,7 @@ def test_what_a_behaviour_is(capsys):
     itself:"
     Now: "Ornstein-Uhlenbeck noise, one independent process for each number that actions are made from."
     """
-    code, out, _ = small.here(capsys, "show", "ornstein-uhlenbeck")
+    code, out, _ = small.run_command(capsys, "show", "ornstein-uhlenbeck")
     assert code == 0
     assert "Ornstein-Uhlenbeck noise, one independent process for each number that actions are made from." in out
 

@@ -139,14 +139,14 @@ def test_a_callback(tmp_path):
     assert int(Run(tmp_path / "failed").checkpoints[-1].stem) > 0
 
 
-def test_acting_on_a_batch(made):
+def test_acting_on_a_batch(make_run):
     """`agent.act` on a batch
 
     Before (seen again): refused, "One observation of CartPole-v1 has shape (4,), not (3, 4)".
     Now: an action for each observation.
     """
     observations = np.linspace(-0.1, 0.1, 12, dtype=np.float32).reshape(3, 4)
-    assert made.agent.act(observations).tolist() == [int(made.agent.act(one)) for one in observations]
+    assert make_run.agent.act(observations).tolist() == [int(make_run.agent.act(one)) for one in observations]
 
 
 def test_going_on(run, tmp_path):
@@ -163,35 +163,35 @@ def test_going_on(run, tmp_path):
     assert begun.config["environment"]["options"] == {"length": 1.0}
 
 
-def test_a_run_in_words_and_as_a_table(made):
+def test_a_run_in_words_and_as_a_table(make_run):
     """Look at a run in Python: its curve in pandas, `repr(run)`
 
     Before (seen again): lists in cells; an address.
     Now: `run.to_pandas()` has a row for each point and seed; `repr` says agent, environment, steps and score.
     """
-    assert "ppo on CartPole-v1, 2 seeds, 160 steps each" in repr(made) and str(made.score) in repr(made)
+    assert "ppo on CartPole-v1, 2 seeds, 160 steps each" in repr(make_run) and str(make_run.score) in repr(make_run)
     pytest.importorskip("pandas", reason="pandas is not installed")
-    assert made.to_pandas()["seed"].unique().tolist() == [3, 7]
+    assert make_run.to_pandas()["seed"].unique().tolist() == [3, 7]
 
 
-def test_what_python_has(made, tmp_path):
+def test_what_python_has(make_run, tmp_path):
     """`forage.tune`, `forage.compare`, `forage.report`, `forage.watch`
 
     Before (seen again): not there.
     Now: there, and `forage.claim` too.
     """
     assert {"tune", "compare", "report", "watch", "claim"} <= set(dir(forage))
-    assert forage.report([made], tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    assert forage.report([make_run], tmp_path / "page.html").read_text().startswith("<!doctype html>")
 
 
-def test_a_notebook(made):
+def test_a_notebook(make_run):
     """Work in a notebook
 
     Before (seen again): plain lines; no `_repr_html_`.
     Now: a run shows its score and its curve, and progress stays in place.
     """
-    page = made._repr_html_()
-    assert f"return {made.score}" in page and "data:image/png;base64," in page
+    page = make_run._repr_html_()
+    assert f"return {make_run.score}" in page and "data:image/png;base64," in page
 
 
 def test_weights_and_biases(capsys):
@@ -203,7 +203,7 @@ def test_weights_and_biases(capsys):
     try:
         import wandb  # noqa: F401
     except ImportError:
-        code, _, err = small.here(capsys, "train", "ppo", "CartPole-v1", "--extras", "wandb")
+        code, _, err = small.run_command(capsys, "train", "ppo", "CartPole-v1", "--extras", "wandb")
         assert code == 2 and "pip install 'forage-rl[wandb]'" in err
     else:
         from forage.runs.trackers import tracker_names

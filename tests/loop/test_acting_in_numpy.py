@@ -34,7 +34,7 @@ def pair(kind: str) -> tuple[Policy, Policy]:
     return policy, compiled
 
 
-def drawn(policy: Policy, seed: int, *batch: int):
+def draw(policy: Policy, seed: int, *batch: int):
     """Draw an observation, or a batch: numbers around 0, and 0 or 1 for counts and masks."""
     random = np.random.default_rng(seed)
 
@@ -45,7 +45,7 @@ def drawn(policy: Policy, seed: int, *batch: int):
     return jax.tree.map(one, policy._like)
 
 
-def alike(found, expected):
+def check_same(found, expected):
     """Assert that two trees of arrays have the same types and shapes, and numbers equal to within rounding."""
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
@@ -59,11 +59,11 @@ def test_actions_and_memory_are_those_of_the_compiled_program(kind):
     for batch in ((), (5,)):
         policy.reset(), compiled.reset()
         for seed in range(3):
-            seen = drawn(policy, seed, *batch)
+            seen = draw(policy, seed, *batch)
             action = policy.act(seen, explore=False)
             assert all(type(x) in (int, np.ndarray) for x in jax.tree.leaves(action))
-            alike(action, compiled.act(seen, explore=False))
-            alike(policy._hidden, compiled._hidden)
+            check_same(action, compiled.act(seen, explore=False))
+            check_same(policy._hidden, compiled._hidden)
     assert policy._numpy is not None and policy._steps._cache_size() == 0
 
 
@@ -73,34 +73,34 @@ def test_what_numpy_cannot_do_is_compiled(kind):
     assert policy._numpy is None
     with pytest.raises(ForageError, match=COMPILED[kind]):
         plain_program(policy)
-    alike(policy.act(drawn(policy, 0, 5)), compiled.act(drawn(policy, 0, 5)))
+    check_same(policy.act(draw(policy, 0, 5)), compiled.act(draw(policy, 0, 5)))
 
 
 def test_large_batches_and_sampled_actions_are_compiled(monkeypatch):
     policy, compiled = pair("ppo-gru")
     monkeypatch.setattr(policies, "MOST_ROWS", 4)
-    policy.act(drawn(policy, 0, 4), explore=False)
+    policy.act(draw(policy, 0, 4), explore=False)
     assert policy._steps._cache_size() == 0
     policy.reset()
-    seen = drawn(policy, 0, 5)
-    alike(policy.act(seen, explore=False), compiled.act(seen, explore=False))
+    seen = draw(policy, 0, 5)
+    check_same(policy.act(seen, explore=False), compiled.act(seen, explore=False))
     assert policy._steps._cache_size() == 1
-    alike(policy.act(seen, explore=True), compiled.act(seen, explore=True))
+    check_same(policy.act(seen, explore=True), compiled.act(seen, explore=True))
 
 
 def test_memory_goes_on_from_greedy_to_sampled_actions_and_greedy_ones_draw_nothing():
     policy, compiled = pair("ppo-gru")
-    first, second, third = (drawn(policy, seed) for seed in range(3))
+    first, second, third = (draw(policy, seed) for seed in range(3))
     for one in (policy, compiled):
         one.act(first, explore=False)
     compiled._key = np.asarray(jax.random.key_data(prng.key(0)))  # as after `reset`: the policy in NumPy drew nothing
-    alike(policy.act(second, explore=True), compiled.act(second, explore=True))
-    alike(policy.act(third, explore=False), compiled.act(third, explore=False))
-    alike(policy._hidden, compiled._hidden)
+    check_same(policy.act(second, explore=True), compiled.act(second, explore=True))
+    check_same(policy.act(third, explore=False), compiled.act(third, explore=False))
+    check_same(policy._hidden, compiled._hidden)
 
 
 def test_observations_that_overflow_are_no_warning(recwarn):
     policy, compiled = pair("ppo-continuous")
     seen = np.full(policy._like.shape, 3e38, np.float32)
-    alike(policy.act(seen), compiled.act(seen))
+    check_same(policy.act(seen), compiled.act(seen))
     assert not recwarn.list

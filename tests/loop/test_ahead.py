@@ -40,7 +40,7 @@ from forage.loop.cluster.workers import Workers
 from forage.loop.host.loop import HostOptions
 from forage.loop.host.runner import HostRunner
 from tests.loop.test_workers import COUNTING, Counting, Mortal, Refusing, dies_once_of, plain, same, same_agents
-from tests.tiers import gated
+from tests.tiers import gate_cases
 
 CARTPOLE = "gymnasium:CartPole-v1"
 TESTS = Path(__file__).parents[1]
@@ -51,10 +51,10 @@ SECONDS = 300  # in which a test ends, or has failed
 def in_time() -> Iterator[None]:
     """Fail a test that waits for a worker for ever."""
 
-    def over(*_: Any) -> None:
+    def has_ended(*_: Any) -> None:
         raise TimeoutError(f"The test did not end within {SECONDS} seconds.")
 
-    before = signal.signal(signal.SIGALRM, over)
+    before = signal.signal(signal.SIGALRM, has_ended)
     signal.alarm(SECONDS)
     yield
     signal.alarm(0)
@@ -95,7 +95,7 @@ def setup_of(agent: str, env: Any = CARTPOLE, behaviour: Any = None, **options: 
     return resolve(agent, env, behaviour=behaviour, seeds=[3], steps=4096, agent_options=sizes | options)
 
 
-def copied(tree: Any) -> Any:
+def copy_state(tree: Any) -> Any:
     return jax.tree.map(jnp.copy, tree)
 
 
@@ -104,19 +104,19 @@ def collected_late(runner: HostRunner, lag: int, rollouts: int) -> tuple[Any, li
     loop = runner.loops[0]
     loop.begin()
     loop.count, loop.total, loop.length, loop.infos = 0, np.zeros(()), 0, {}
-    states, collected = [copied(loop.state)], []
+    states, collected = [copy_state(loop.state)], []
     for number in range(rollouts):
-        newest, loop.state = loop.state, copied(states[max(0, number - lag)])
+        newest, loop.state = loop.state, copy_state(states[max(0, number - lag)])
         rollout, *_ = loop.collect()
-        loop.state = copied(newest)
+        loop.state = copy_state(newest)
         loop.learn(rollout, loop.clock(loop.steps))
         loop.steps += loop.rollout_length * loop.environment.num_envs
-        states.append(copied(loop.state))
+        states.append(copy_state(loop.state))
         collected.append(rollout)
     return loop.state, collected
 
 
-def alike(one: Any, other: Any) -> None:
+def check_same(one: Any, other: Any) -> None:
     """Compare results of batches of different sizes: some machines add up a product of matrices in another order."""
 
     def compare(found: Any, wanted: Any) -> None:
@@ -127,7 +127,7 @@ def alike(one: Any, other: Any) -> None:
     jax.tree.map(compare, one, other)
 
 
-def watched(runner: HostRunner) -> list[Any]:
+def watch(runner: HostRunner) -> list[Any]:
     """Return a list that collects every rollout as it is learned from."""
     loop, seen = runner.loops[0], []
     learn = loop.learn
@@ -148,7 +148,7 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize(("agent", "options", "lag", "workers"), gated(WAYS, WAYS[:1]))
+@pytest.mark.parametrize(("agent", "options", "lag", "workers"), gate_cases(WAYS, WAYS[:1]))
 def test_a_policy_is_always_as_old(agent: str, options: dict[str, Any], lag: int, workers: Workers) -> None:
     rollouts = 6
     setup = setup_of(agent, **options)
@@ -156,11 +156,11 @@ def test_a_policy_is_always_as_old(agent: str, options: dict[str, Any], lag: int
     state, wanted = collected_late(alone, lag, rollouts)
     runner: Any = setup.runner(workers=workers)
     try:
-        seen = watched(runner)
+        seen = watch(runner)
         runner.begin()
         report = runner.advance(rollouts)
-        alike(wanted, seen)
-        alike(jax.tree.map(plain, state), jax.tree.map(plain, runner.loops[0].state))
+        check_same(wanted, seen)
+        check_same(jax.tree.map(plain, state), jax.tree.map(plain, runner.loops[0].state))
         loop = alone.loops[0]
         assert loop.count > 3
         assert report.episodes.count.tolist() == [loop.count] and report.episodes.length.tolist() == [loop.length]
@@ -248,11 +248,11 @@ def test_maps_and_teams_come_along(made: Any, agent: str, measured: bool) -> Non
     runner = HostRunner([learner], build, [3], 4096, way, Workers(1, ahead=1))
     try:
         state, wanted = collected_late(alone, 1, 5)
-        seen = watched(runner)
+        seen = watch(runner)
         runner.begin()
         runner.advance(5)
-        alike(wanted, seen)
-        alike(jax.tree.map(plain, state), jax.tree.map(plain, runner.loops[0].state))
+        check_same(wanted, seen)
+        check_same(jax.tree.map(plain, state), jax.tree.map(plain, runner.loops[0].state))
         if measured:
             assert runner.visits is not None and runner.visits.sum() >= 5 * 8 * 4
     finally:
@@ -268,16 +268,16 @@ def test_who_dies_is_replaced_and_plays_anew(lag: int) -> None:
     runner: Any = setup.runner(workers=Workers(2, ahead=lag))
     try:
         _, wanted = collected_late(undisturbed, lag, 3)
-        seen = watched(runner)
+        seen = watch(runner)
         runner.begin()
         first = runner.advance(2)
         pool = runner.loops[0].environment
         pool.workers[1].process.kill()
         second = runner.advance(4)
         # What was learned from before, and what the other worker does, is as if nothing had happened.
-        alike(wanted[:2], seen[:2])
+        check_same(wanted[:2], seen[:2])
         survived = lambda rollout: jax.tree.map(lambda x: np.asarray(x)[:, :2], rollout)  # noqa: E731
-        alike(survived(wanted[2]), survived(seen[2]))
+        check_same(survived(wanted[2]), survived(seen[2]))
         rollout = jax.tree.map(lambda *x: np.concatenate(x), *seen)
         lost, over = rollout.source == GONE, rollout.terminated | rollout.truncated
         count, led_to = rollout.observation["count"][..., 0], rollout.next_observation["count"][..., 0]
@@ -302,7 +302,7 @@ def test_whenever_workers_die_rollouts_hang_together() -> None:
     setup = setup_of("impala", Counting, rollout_length=12)
     runner: Any = setup.runner(workers=Workers(2, 2, ahead=1))
     try:
-        seen = watched(runner)
+        seen = watch(runner)
         runner.begin()
         pool, chance = runner.loops[0].environment, np.random.default_rng(0)
         hear = pool.hear
@@ -366,7 +366,7 @@ def test_a_player_that_dies_between_rollouts_loses_the_first_step_of_the_next(
     setup = setup_of("impala", COUNTING, rollout_length=4)
     runner: Any = setup.runner(workers=Workers(2, ahead=1))
     try:
-        seen = watched(runner)
+        seen = watch(runner)
         runner.begin()
         runner.advance(1)
         for number, question in enumerate((REMEMBER, "snapshot", "info_seen", PLAY, REMIND, "restore"), 1):
@@ -418,7 +418,7 @@ def test_after_a_failure_it_can_go_on_with_new_episodes(tmp_path: Path) -> None:
     runner: Any = setup.runner(workers=Workers(2, ahead=2))
     other: Any = setup.runner(workers=Workers(2, ahead=2))
     try:
-        seen, loop = watched(runner), runner.loops[0]
+        seen, loop = watch(runner), runner.loops[0]
         runner.begin()
         runner.advance(1)
         runner.save(tmp_path / "early", {"steps": runner.steps})  # when workers have failed, but nobody knows
@@ -448,7 +448,7 @@ def test_where_environments_cannot_be_saved_rollouts_are_kept_and_cut(tmp_path: 
     one, other = (setup.runner(workers=Workers(2, ahead=2)) for _ in range(2))
     try:
         assert not one.exact
-        kept, seen = watched(one), watched(other)  # type: ignore[arg-type]
+        kept, seen = watch(one), watch(other)  # type: ignore[arg-type]
         one.begin()
         one.advance(2)
         one.save(tmp_path / "part", {"steps": one.steps})  # in the midst of episodes

@@ -20,11 +20,11 @@ def test_an_advance_traces_nothing_and_sends_no_numbers(monkeypatch):
     runner.begin()
     runner.advance(1)
 
-    def traced(*_, **__):
+    def trace(*_, **__):
         pytest.fail("The program is there, and was asked for its shapes.")
 
-    monkeypatch.setattr(DeviceRunner, "shapes", traced)
-    monkeypatch.setattr(jax, "jit", traced)
+    monkeypatch.setattr(DeviceRunner, "shapes", trace)
+    monkeypatch.setattr(jax, "jit", trace)
     assert runner.advance(1).agent_finite.all() and runner.steps == 2 * runner.steps_per_iteration
     for leaf in jax.tree.leaves(runner.varied):
         assert set(leaf.sharding.device_set) == set(runner.mesh.devices.flat)

@@ -86,7 +86,7 @@ def rollout_of(steps, actions, first):
     return Experience(np.stack(before), np.stack(actions), told.reward, told.observation, *ends, source, ())
 
 
-class Heard(Reset):
+class HeardReset(Reset):
     """Cuts episodes after four steps, and keeps the visited states that `report` gets of the last rollout."""
 
     every_state = cuts = True
@@ -102,7 +102,7 @@ class Heard(Reset):
 def test_where_an_episode_was_cut_can_be_gone_back_to(depth):
     """In a sea of six steps; in one of four, the end of the episode comes with the cut."""
     environment = OnHost(DeepSea(depth), 2, "Sea")
-    starts = HostStarts(Heard(), environment, environment.spec, seed=0)
+    starts = HostStarts(HeardReset(), environment, environment.spec, seed=0)
     first, age = environment.reset(0), np.zeros(2, np.int32)
     steps, actions = [], []
     for time in range(6):

@@ -41,7 +41,7 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def both(*words: str):
+def run_both(*words: str):
     """Begin a command of two hosts and the other host's; yield both processes, and leave none behind."""
     where = f"localhost:{free_port()}"
     first = small.start(*words, "--hosts", "2", "--coordinator", where)
@@ -54,26 +54,26 @@ def both(*words: str):
             process.communicate()
 
 
-def said_by(process: subprocess.Popen[str]) -> str:
+def words_by(process: subprocess.Popen[str]) -> str:
     """Return the output of a process until it ends."""
     return "".join(process.communicate(timeout=PATIENCE))
 
 
 def finish(*words: str) -> list[str]:
     """Run a command on two hosts to its end. Return the output of each."""
-    with both(*words) as begun:
-        said = [said_by(process) for process in begun]
+    with run_both(*words) as begun:
+        said = [words_by(process) for process in begun]
         assert [process.returncode for process in begun] == [0, 0], said
     return said
 
 
-def learned(directory: Path) -> dict[str, np.ndarray]:
+def run_learn(directory: Path) -> dict[str, np.ndarray]:
     with np.load(directory / "agent.npz") as saved:
         return {name: saved[name] for name in saved.files if name not in ("header", "names")}
 
 
-def apart(one: Path, other: Path) -> float:
-    pairs = [(array.astype(float), learned(other)[name].astype(float)) for name, array in learned(one).items()]
+def run_apart(one: Path, other: Path) -> float:
+    pairs = [(array.astype(float), run_learn(other)[name].astype(float)) for name, array in run_learn(one).items()]
     return max(float(np.abs(a - b).max(initial=0.0)) for a, b in pairs)
 
 
@@ -84,12 +84,12 @@ def test_two_hosts_train_as_one(words, steps, tmp_path):
     said = finish("train", *words, "--directory", str(tmp_path / "two"), "--evaluation-every", str(steps))
     assert "on 2 devices" in said[0] and "Host 1 of 2 trains" in said[1] and "run is over" in said[1]
     small.forage("train", *words, "--directory", str(tmp_path / "one"), "--devices", "1")
-    assert apart(tmp_path / "two", tmp_path / "one") < 1e-5
+    assert run_apart(tmp_path / "two", tmp_path / "one") < 1e-5
     # What one of them learned is handed on, and both go on from it alike.
     more = ["train", "--from", str(tmp_path / "two"), "--steps", "128", *FEW]
     finish(*more, "--directory", str(tmp_path / "more-two"))
     small.forage(*more, "--directory", str(tmp_path / "more-one"), "--devices", "1")
-    assert apart(tmp_path / "more-two", tmp_path / "more-one") < 1e-5
+    assert run_apart(tmp_path / "more-two", tmp_path / "more-one") < 1e-5
 
 
 LONG = ["train", *PPO, *FEW, "--steps", "4096", "--checkpoint-seconds", "0"]
@@ -106,12 +106,12 @@ def whole(tmp_path_factory):
 @pytest.mark.thorough
 @pytest.mark.parametrize("killed", [0, 1, None])
 def test_a_run_that_lost_a_host_or_was_stopped_goes_on_bit_for_bit(whole, killed, tmp_path):
-    with both(*LONG, "--directory", str(tmp_path / "run")) as begun:
+    with run_both(*LONG, "--directory", str(tmp_path / "run")) as begun:
         until = time.monotonic() + PATIENCE
         while len(list((tmp_path / "run" / "checkpoints").glob("*.npz"))) < 2 and time.monotonic() < until:
             time.sleep(0.05)
         begun[killed or 0].send_signal(signal.SIGINT if killed is None else signal.SIGKILL)
-        said = [said_by(process) for process in begun]
+        said = [words_by(process) for process in begun]
         codes = [process.returncode for process in begun]
     if killed is None:
         assert codes == [130, 0] and "Continue with: forage resume" in said[0]
@@ -120,24 +120,26 @@ def test_a_run_that_lost_a_host_or_was_stopped_goes_on_bit_for_bit(whole, killed
     assert all(codes[i] != 0 for i in range(2) if i == killed or killed == 0)
     assert len(list((tmp_path / "run" / "checkpoints").glob("00000000[0-3]*.npz"))) == 2  # it was not over
     finish("resume", str(tmp_path / "run"), "--plain")
-    assert apart(tmp_path / "run", whole) == 0
+    assert run_apart(tmp_path / "run", whole) == 0
 
 
 def test_what_hosts_cannot_do_is_said_in_a_sentence():
-    def refused(words: str, call, *arguments) -> None:
+    def check_refused(words: str, call, *arguments) -> None:
         with pytest.raises(ForageError, match=words):
             call(*arguments)
 
-    refused("on 1 host or more, not 0", lead, 0, "")
-    refused("say how many with --hosts", lead, 1, "localhost:4711")
-    refused("name this one's with --coordinator", lead, 2, "")
-    refused("listens at NAME:PORT, such as localhost:4711, not at 'localhost'", lead, 2, "localhost")
-    refused("not at 'localhost:99999'", lead, 2, "localhost:99999")
-    refused("Several hosts are 2 or more, not 1", follow_host, "localhost:4711", 1, 1, None)
-    refused("Host 0 leads", follow_host, "localhost:4711", 0, 2, None)
+    check_refused("on 1 host or more, not 0", lead, 0, "")
+    check_refused("say how many with --hosts", lead, 1, "localhost:4711")
+    check_refused("name this one's with --coordinator", lead, 2, "")
+    check_refused("listens at NAME:PORT, such as localhost:4711, not at 'localhost'", lead, 2, "localhost")
+    check_refused("not at 'localhost:99999'", lead, 2, "localhost:99999")
+    check_refused("Several hosts are 2 or more, not 1", follow_host, "localhost:4711", 1, 1, None)
+    check_refused("Host 0 leads", follow_host, "localhost:4711", 0, 2, None)
     jax.devices()  # nobody waits for anybody any more
-    refused("before JAX is used; begin such a run in a new process", connect, Hosts(2, f"localhost:{free_port()}"))
-    refused("the others are number 1 to 1, not 2", connect, Hosts(2, "localhost:4711", 2))
+    check_refused(
+        "before JAX is used; begin such a run in a new process", connect, Hosts(2, f"localhost:{free_port()}")
+    )
+    check_refused("the others are number 1 to 1, not 2", connect, Hosts(2, "localhost:4711", 2))
 
 
 def nothing(text: str) -> None:
@@ -148,18 +150,18 @@ def test_who_does_not_come_or_does_not_fit_is_named():
     port = free_port()
     two, three = Hosts(2, f"localhost:{port}"), Hosts(3, f"localhost:{port}")
 
-    def refused(words: str, call, *arguments) -> None:
+    def check_refused(words: str, call, *arguments) -> None:
         with pytest.raises(ForageError, match=words):
             call(*arguments)
 
-    refused("Host 1, 2 did not come within 0 seconds", await_others, three, "localhost", port, nothing, 0.2)
-    refused(
+    check_refused("Host 1, 2 did not come within 0 seconds", await_others, three, "localhost", port, nothing, 0.2)
+    check_refused(
         "Nobody leads a run at localhost:", report_to_first, two._replace(number=1), "localhost", port, nothing, 0.2
     )
     with socket.socket() as taken:
         taken.bind(("", 0))
         taken.listen()
-        refused("Port .* cannot be listened at .*name another one", await_others, two, "localhost",
+        check_refused("Port .* cannot be listened at .*name another one", await_others, two, "localhost",
                 taken.getsockname()[1], nothing, 0.2)  # fmt: skip
     assert "give both the same --hosts" in misfit(three, card(two._replace(number=1)), ())
     assert misfit(three, card(three._replace(number=1)), ()) == ""
@@ -170,7 +172,7 @@ def test_who_does_not_come_or_does_not_fit_is_named():
         leading = threads.submit(await_others, three, "localhost", port, nothing, 30.0)
         first = threads.submit(report_to_first, three._replace(number=1), "localhost", port, nothing, 30.0)
         time.sleep(0.5)
-        refused("has come already", report_to_first, three._replace(number=1), "localhost", port, nothing, 30.0)
+        check_refused("has come already", report_to_first, three._replace(number=1), "localhost", port, nothing, 30.0)
         report_to_first(three._replace(number=2), "localhost", port, nothing, 30.0)
         assert leading.result() is None and first.result() is None
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import small
 from small import differing_files
-from tiers import gated
+from tiers import gate_cases
 
 import forage
 from forage.agents.policy_gradient.ppo import PPO
@@ -77,12 +77,12 @@ class Meter(Environment):
     def spread(self, value):
         return value if self.agents == 1 else jnp.broadcast_to(value, (self.agents, *jnp.shape(value)))
 
-    def seen(self, time):
+    def observe(self, time):
         return self.spread(time.astype(jnp.float32)[None])
 
     def reset(self, key):
         time = jnp.int32(0)
-        return MeterState(jax.random.randint(key, (), 1, LENGTH + 1), time), self.seen(time)
+        return MeterState(jax.random.randint(key, (), 1, LENGTH + 1), time), self.observe(time)
 
     def step(self, state, action, key):
         time = state.time + 1
@@ -91,10 +91,10 @@ class Meter(Environment):
         reward = even.astype(jnp.float32)
         info = {"cost": time / 2, "even": even, "more": jnp.zeros(3)}
         flags = (self.spread(over), self.spread(jnp.bool_(False)))
-        return state._replace(time=time), Step(self.seen(time), self.spread(reward), *flags, info)
+        return state._replace(time=time), Step(self.observe(time), self.spread(reward), *flags, info)
 
 
-class Costly(Rewards):
+class CostlyRewards(Rewards):
     """The reward less the cost, and a check that each cost belongs to its own step's observation, before any reset."""
 
     def relabel(self, state, experience):
@@ -120,10 +120,10 @@ def train(directory, runner, agent="ppo", agents=1, **more):
     return forage.train(agent, world(runner, agents), agent_options=options, directory=directory, **words)
 
 
-@pytest.mark.parametrize("runner", gated(["device", "host"], ["host"]))
-@pytest.mark.parametrize("agents", gated([1, 2], [2]))
+@pytest.mark.parametrize("runner", gate_cases(["device", "host"], ["host"]))
+@pytest.mark.parametrize("agents", gate_cases([1, 2], [2]))
 def test_the_last_steps_are_reported(runner, agents, tmp_path):
-    run = train(tmp_path / "run", runner, agents=agents, rewards=Costly(), evaluation_every=80)
+    run = train(tmp_path / "run", runner, agents=agents, rewards=CostlyRewards(), evaluation_every=80)
     for row in (*run.rows, *run.evaluations, run.evaluation):
         if "length" in row:
             np.testing.assert_allclose(row["cost"], np.array(row["length"]) / 2, rtol=1e-6)
@@ -176,10 +176,10 @@ def test_old_configurations_name_none():
 @pytest.mark.parametrize("runner", ["device", "host"])
 @pytest.mark.thorough
 def test_a_memory_keeps_them_and_a_stop_loses_nothing(runner, tmp_path):
-    words = {"agent": "dqn", "rewards": Costly(), "checkpoint_seconds": 0.0}
+    words = {"agent": "dqn", "rewards": CostlyRewards(), "checkpoint_seconds": 0.0}
     whole, stopped = (train(tmp_path / name, runner, **words) for name in ("whole", "stopped"))
     stopped.checkpoints[-1].unlink()  # as a kill would leave it
-    forage.resume(tmp_path / "stopped", environment=world(runner), rewards=Costly(), display="quiet")
+    forage.resume(tmp_path / "stopped", environment=world(runner), rewards=CostlyRewards(), display="quiet")
     for left, right in zip(whole.rows, stopped.rows, strict=True):
         assert {k: v for k, v in left.items() if "second" not in k} == {
             k: v for k, v in right.items() if "second" not in k

@@ -168,7 +168,7 @@ class Answers(AgentPolicy):
         return Intervention(*self.answer(scene))
 
 
-def asked(spec: Spec, answer: Any, source: Any = (AGENT, AGENT)) -> Any:
+def ask_case(spec: Spec, answer: Any, source: Any = (AGENT, AGENT)) -> Any:
     onlooker = InterventionRecorder(Answers(answer=answer), spec, 2, seed=7)
     onlooker.begin()
     action = np.zeros((2, *np.shape(spec.action_space.sample())), spec.action_space.dtype)
@@ -207,15 +207,17 @@ BOTH = np.ones(2, bool)
 )
 def test_what_it_may_not_answer(spec, answer, words):
     with pytest.raises(ForageError, match=words):
-        asked(spec, answer)
+        ask_case(spec, answer)
 
 
 def test_actions_come_into_the_bounds_and_only_those_who_act_are_replaced():
-    executed, action, _, source = asked(PENDULUM, lambda s: (np.array([[5.0], [np.inf]]), np.array([True, False]), ()))
+    executed, action, _, source = ask_case(
+        PENDULUM, lambda s: (np.array([[5.0], [np.inf]]), np.array([True, False]), ())
+    )
     np.testing.assert_array_equal(executed, [[2], [0]])
     np.testing.assert_array_equal(action, [[2], [0]])
     assert executed.dtype == np.float32 and source.tolist() == [PERSON, AGENT] and source.dtype == np.int32
-    executed, _, _, source = asked(FOUR, lambda s: (np.array([3, 3]), BOTH, ()), source=(NOBODY, GONE))
+    executed, _, _, source = ask_case(FOUR, lambda s: (np.array([3, 3]), BOTH, ()), source=(NOBODY, GONE))
     assert executed.tolist() == [0, 0] and source.tolist() == [NOBODY, GONE]
 
 
@@ -229,17 +231,17 @@ def test_it_may_say_who_acted_and_what_the_agent_learns_from():
             np.array([GONE, GONE]),
         )
 
-    _, action, aux, source = asked(FOUR, answer)
+    _, action, aux, source = ask_case(FOUR, answer)
     assert action.tolist() == [1, 0] and source.tolist() == [GONE, AGENT]
     assert aux["log"].tolist() == [-0.5, 0] and aux["log"].dtype == np.float32
 
 
 def test_ctrl_c_while_it_is_asked_stops_the_run():
-    def pressed(scene):
+    def press(scene):
         raise KeyboardInterrupt
 
     with pytest.raises(RunInterrupted, match="Stopped by Ctrl-C while Answers was asked at step 0 with seed 7"):
-        asked(FOUR, pressed)
+        ask_case(FOUR, press)
 
 
 def test_its_memory_is_kept_to_the_bit():

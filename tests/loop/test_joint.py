@@ -33,7 +33,7 @@ MEMBERS, ENVS, LENGTH = 3, 4, 5
 MEMORIES = [UniformReplay, PrioritisedReplay]
 
 
-class Marked(Environment):
+class MarkedEnvironment(Environment):
     """Observations of member i: a number drawn for the episode, the time, i, and every member's last action."""
 
     members: int = MEMBERS
@@ -74,7 +74,7 @@ class Marked(Environment):
 def learner_of(memory, agent=None):
     agent = agent or VDN(num_envs=ENVS, rollout_length=LENGTH, learning_starts=20, hidden_sizes=(4,), batch_size=8)
     explore = EpsilonGreedy(start=1.0, end=1.0)
-    learner = Learner(agent, explore, EnvironmentReward(), memory, spec_of(Marked(), "marked"))
+    learner = Learner(agent, explore, EnvironmentReward(), memory, spec_of(MarkedEnvironment(), "marked"))
     learner.check()
     return learner
 
@@ -108,7 +108,7 @@ def check_joint(experience):
 def test_a_transition_stays_joint_in_memory(Memory):
     """In every rollout, also across the ring's seam, drawn segments are exactly the collected ones."""
     learner = learner_of(Memory(capacity=3 * ENVS * LENGTH))
-    loop = DeviceLoop(learner, Marked(), Same(), Reset())
+    loop = DeviceLoop(learner, MarkedEnvironment(), Same(), Reset())
     state = jax.jit(loop.init)(jax.random.key(0))
     iterate, look = jax.jit(loop.iterate), jax.jit(loop.next_rollout)
     lived = []
@@ -136,7 +136,7 @@ def test_a_transition_stays_joint_in_memory(Memory):
 @pytest.mark.parametrize("Memory", first(1, MEMORIES))
 def test_a_transition_stays_joint_on_the_host(Memory):
     learner = learner_of(Memory(capacity=3 * ENVS * LENGTH))
-    runner = HostRunner([learner], lambda num_envs: OnHost(Marked(), num_envs), [0], 200)
+    runner = HostRunner([learner], lambda num_envs: OnHost(MarkedEnvironment(), num_envs), [0], 200)
     runner.begin()
     report = runner.advance(7)
     assert report.environment_finite[0] and report.agent_finite[0]
@@ -163,7 +163,7 @@ def test_streams_and_teams_are_the_same_numbers():
 def test_rewards_see_each_member_by_itself():
     """A rewards part that makes one number of several rewards does so for every member of a team."""
 
-    class Vector(Marked):
+    class Vector(MarkedEnvironment):
         reward_names = ("first", "second")
 
         def step(self, state, action, key):

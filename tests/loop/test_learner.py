@@ -28,7 +28,7 @@ from forage.starts.reset import Reset
 from forage.tasks.same import Same
 
 
-class Before(AgentPolicy):
+class BeforeAgentPolicy(AgentPolicy):
     """Has a signature of its own."""
 
     def act(self, state, agent, hidden, observation, key):
@@ -42,12 +42,12 @@ def test_an_on_policy_run_carries_no_rollout():
 
 
 def test_a_behaviour_with_another_signature_is_refused():
-    setup = resolve("ppo", "CartPole-v1", steps=100, seeds=1, agent_options=OPTIONS, behaviour=Before())
+    setup = resolve("ppo", "CartPole-v1", steps=100, seeds=1, agent_options=OPTIONS, behaviour=BeforeAgentPolicy())
     with pytest.raises(ForageError, match=r"Before\.act takes \(state, agent, .*is called with \(state, hidden, obs"):
         setup.runner()
 
 
-class Heard(Reset):
+class HeardReset(Reset):
     """Keeps the judgement."""
 
     judged = on_host = True
@@ -56,7 +56,7 @@ class Heard(Reset):
         return review.judgement
 
 
-class Rated(LastRollout):
+class RatedLastRollout(LastRollout):
     """Keeps the rollout and its judgement."""
 
     judged = True
@@ -78,8 +78,8 @@ def test_a_memory_is_told_of_each_agent_and_starts_of_their_mean():
     """Both estimates are of rewards as the agent learns from them, which here depend on the rollout itself."""
     environment = small.Pair()
     agent = PPO(num_envs=3, rollout_length=4, epochs=1, minibatches=1, hidden_sizes=(8,))
-    learner = Learner(agent, AgentPolicy(), NormaliseReturn(), Rated(), spec_of(environment, "Pair"))
-    loop = DeviceLoop(learner, environment, Same(), Heard())
+    learner = Learner(agent, AgentPolicy(), NormaliseReturn(), RatedLastRollout(), spec_of(environment, "Pair"))
+    loop = DeviceLoop(learner, environment, Same(), HeardReset())
     loop.check()
 
     def run(loop):
@@ -100,7 +100,7 @@ def test_on_the_host_starts_are_told_before_the_agent_learns():
     environment = CartPole()
     agent = PPO(num_envs=2, rollout_length=4, epochs=1, minibatches=1, hidden_sizes=(8,))
     learner = Learner(agent, AgentPolicy(), EnvironmentReward(), small.KeptRollout(), spec_of(environment, "Pole"))
-    loop = HostLoop(learner, OnHost(environment, 2, "Pole"), 0, 100, HostOptions(Heard()))
+    loop = HostLoop(learner, OnHost(environment, 2, "Pole"), 0, 100, HostOptions(HeardReset()))
     loop.begin()
     before = jax.device_get(loop.state.agent)
     loop.iterate()

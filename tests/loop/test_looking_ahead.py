@@ -46,7 +46,7 @@ class Greedy(PPO):
         return jnp.argmax(paid(jnp.arange(ACTIONS))).astype(jnp.int32), inputs.hidden, world.state.time
 
 
-class Shuffled(Tasks):
+class ShuffledTasks(Tasks):
     """Move the reward to another action in each task."""
 
     def next(self, state, environment, key):
@@ -70,7 +70,7 @@ def loop_of(tasks: Tasks, environment=None, behaviour=None, rewards=None) -> Dev
     return DeviceLoop(learner, environment, tasks, Reset())
 
 
-@pytest.mark.parametrize(("tasks", "paid"), [(Shuffled(), 1.0), (Same(), 0.0)])
+@pytest.mark.parametrize(("tasks", "paid"), [(ShuffledTasks(), 1.0), (Same(), 0.0)])
 @pytest.mark.thorough
 def test_the_world_has_the_task_and_the_state_in_training_and_evaluation(tasks, paid):
     loop = loop_of(tasks)
@@ -114,7 +114,7 @@ def test_a_guide_that_looks_ahead_is_refused_and_one_beside_it_leads():
     loop = loop_of(Same(), behaviour=Guide((guide, guide.init(KEY, spec)), steps=2))
     with pytest.raises(ForageError, match="looks ahead"):
         loop.check()
-    loop = loop_of(Shuffled(), behaviour=Guide(lambda observation, key: jnp.int32(0), steps=2, schedule="random"))
+    loop = loop_of(ShuffledTasks(), behaviour=Guide(lambda observation, key: jnp.int32(0), steps=2, schedule="random"))
     loop.check()
     rollout = jax.jit(lambda: loop.next_rollout(loop.init(KEY), CLOCK))()
     own = rollout.source == 0

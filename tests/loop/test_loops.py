@@ -64,7 +64,7 @@ class Count(Environment):
         return CountState(time, state.luck), Step(time[None] * 1.0, reward, jnp.bool_(False), time >= 3, {})
 
 
-class Timed(AgentPolicy):
+class TimedAgentPolicy(AgentPolicy):
     """Writes the clock into the source of actions, and the number of the stream into its own information."""
 
     def act(self, state, hidden, observation, moment):
@@ -101,7 +101,7 @@ def rollout(runner, run):
 @pytest.mark.parametrize("runner", first(1, RUNNERS))
 def test_a_rollout_has_its_own_clock_and_ends(runner):
     """The clock moves with every step, and a cut episode's last next observation is that step's own."""
-    found, began = rollout(runner, loop(runner, AGENTS["ppo"][0], Timed()))
+    found, began = rollout(runner, loop(runner, AGENTS["ppo"][0], TimedAgentPolicy()))
     steps = np.asarray(found.source) - AGENT
     np.testing.assert_array_equal(steps, began + 2 * np.arange(4)[:, None] + np.zeros((4, 2), int))
     np.testing.assert_array_equal(found.memo, np.zeros((4, 2), int) + np.arange(2))
@@ -138,13 +138,13 @@ def test_evaluation_has_other_keys_than_training():
     run = loop("device", *AGENTS["ppo"], seeds=(3, 7))
     keys = []
 
-    def played(varied, learner, given, *_):
+    def play(varied, learner, given, *_):
         keys.append(given)
         return np.zeros((2, 1)), np.zeros((2, 1))
 
     program = concurrent.futures.Future()
-    program.set_result(played)
-    run._evaluation, run._jitted = lambda *_: program, lambda *_, **__: played
+    program.set_result(play)
+    run._evaluation, run._jitted = lambda *_: program, lambda *_, **__: play
     for seed in (500_009, 1_000_003):
         run.evaluate(1, 3, seed)
         run.evaluate_points((), 1, 3, seed)
@@ -183,11 +183,11 @@ def test_the_learning_rate_is_annealed(name):
     runner.begin()
     runner.advance(8)  # past the start of learning
 
-    def moved(total):
+    def move_by(total):
         runner.total_steps = total
         before = jax.device_get(runner.agent_states().network)
         runner.advance(2)
         changes = jax.tree.map(lambda a, b: np.abs(a - b).max(initial=0.0), before, runner.agent_states().network)
         return max(map(float, jax.tree.leaves(changes)))
 
-    assert moved(10**6) > 0 and moved(1) == 0
+    assert move_by(10**6) > 0 and move_by(1) == 0

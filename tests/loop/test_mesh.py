@@ -47,19 +47,19 @@ def numbers(tree: Any) -> list[np.ndarray]:
     return [np.asarray(jax.random.key_data(x) if checkpoint.is_key(x) else x) for x in jax.tree.leaves(tree)]
 
 
-def apart(one: Any, other: Any) -> float:
+def difference(one: Any, other: Any) -> float:
     """Return the largest difference of two trees of the same numbers."""
     pairs = zip(numbers(one), numbers(other), strict=True)
     return max(float(np.abs(a.astype(float) - b.astype(float)).max(initial=0.0)) for a, b in pairs)
 
 
-def relatively_apart(one: Any, other: Any) -> float:
+def relative_difference(one: Any, other: Any) -> float:
     """Return the largest difference of two trees of the same numbers, of large ones as a share of them."""
     pairs = [(a.astype(float), b.astype(float)) for a, b in zip(numbers(one), numbers(other), strict=True)]
     return max(float((np.abs(a - b) / np.maximum(np.abs(b), 1.0)).max(initial=0.0)) for a, b in pairs)
 
 
-def on(tree: Any) -> list[int]:
+def run_on(tree: Any) -> list[int]:
     """Return the numbers of devices and of different parts of each non-empty leaf."""
     leaves = [x for x in jax.tree.leaves(tree) if x.size]
     return sorted({(len(x.sharding.device_set), len({str(s.index) for s in x.addressable_shards})) for x in leaves})
@@ -75,7 +75,7 @@ def collectives(runner: Any) -> list[tuple[str, int]]:
     return found
 
 
-def trained(agent: str, seeds: int, compared: bool) -> dict[str, Any]:
+def train_agent(agent: str, seeds: int, compared: bool) -> dict[str, Any]:
     """Train on all devices, and on one of them; return measurements of both."""
     setup = setup_of(agent, seeds)
     runner = setup.runner()
@@ -86,9 +86,9 @@ def trained(agent: str, seeds: int, compared: bool) -> dict[str, Any]:
     said: dict[str, Any] = {
         "shape": runner.shape,
         "said": runner.spread,
-        "actors": on(state.actors),
-        "memory": on(state.learner.memory),
-        "agent": on(state.learner.agent),
+        "actors": run_on(state.actors),
+        "memory": run_on(state.learner.memory),
+        "agent": run_on(state.learner.agent),
         "collectives": collectives(runner),
     }
     if not compared:
@@ -96,20 +96,20 @@ def trained(agent: str, seeds: int, compared: bool) -> dict[str, Any]:
     alone = setup.runner(1)
     alone.begin()
     alone.advance(ITERATIONS)
-    said["apart"] = apart(runner.state, alone.state)
+    said["apart"] = difference(runner.state, alone.state)
     if played is not None:
-        said["played_apart"] = apart(played, alone.evaluate(4, 20, 1))
+        said["played_apart"] = difference(played, alone.evaluate(4, 20, 1))
         with tempfile.TemporaryDirectory() as folder:  # each goes on from what the other saved
             for one in (runner, alone):
                 one.save(Path(folder) / f"{len(one.devices)}.npz", {"steps": one.steps})
             runner.load(Path(folder) / "1.npz")
             alone.load(Path(folder) / "4.npz")
         runner.advance(1), alone.advance(1)
-        said["resumed_apart"], said["resumed_on"] = apart(runner.state, alone.state), on(runner.state.actors)
+        said["resumed_apart"], said["resumed_on"] = difference(runner.state, alone.state), run_on(runner.state.actors)
     return said
 
 
-def moved(agent: str) -> dict[str, Any]:
+def move_by(agent: str) -> dict[str, Any]:
     """Train one seed on eight devices, continue with two and then with one, and compare with one throughout."""
     setup = setup_of(agent, 1, num_envs=8, **({} if agent == "ppo" else {"learning_starts": 64}))
     alone = setup.runner(1)
@@ -124,8 +124,8 @@ def moved(agent: str) -> dict[str, Any]:
             else:
                 runner.begin()
             runner.advance(ITERATIONS), alone.advance(ITERATIONS)
-            said["apart"].append(relatively_apart(runner.state, alone.state))
-            said["devices"].append(on(runner.state.actors))
+            said["apart"].append(relative_difference(runner.state, alone.state))
+            said["devices"].append(run_on(runner.state.actors))
             runner.save(file, {"steps": runner.steps})
     return said
 
@@ -147,7 +147,7 @@ def in_process(code: str, devices: int = 4) -> Any:
 @pytest.mark.thorough
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
 def test_one_seed_on_four_devices_is_that_on_one(agent):
-    found = in_process(f"test_mesh.trained({agent!r}, 1, True)")
+    found = in_process(f"test_mesh.train_agent({agent!r}, 1, True)")
     assert found["shape"] == [1, 4] and found["actors"] == [[4, 4]] and found["agent"] == [[4, 1]]
     assert found["said"] == "on 4 devices, 4 of which share each seed's environments"
     assert found["apart"] < 1e-5 and found["played_apart"] < 1e-5
@@ -162,14 +162,14 @@ def test_one_seed_on_four_devices_is_that_on_one(agent):
 @pytest.mark.thorough
 @pytest.mark.parametrize("agent", ["ppo", "dqn", "sac"])
 def test_a_run_moves_from_eight_devices_to_two_to_one(agent):
-    found = in_process(f"test_mesh.moved({agent!r})", devices=8)
+    found = in_process(f"test_mesh.move_by({agent!r})", devices=8)
     assert found["devices"] == [[[8, 8]], [[2, 2]], [[1, 1]]]
     assert max(found["apart"]) < 1e-5, found["apart"]
 
 
 @pytest.mark.thorough
 def test_five_seeds_on_four_devices_are_those_on_one():
-    found = in_process("test_mesh.trained('ppo', 5, True)")
+    found = in_process("test_mesh.train_agent('ppo', 5, True)")
     assert found["shape"] == [1, 4] and found["actors"] == [[4, 4]] and found["apart"] < 1e-5
 
 
@@ -212,4 +212,4 @@ def test_what_does_not_divide_is_said():
 if __name__ == "__main__":
     for agent in SETTINGS:
         for seeds in SHAPES:
-            print(agent, seeds, in_process(f"test_mesh.trained({agent!r}, {seeds}, True)"), flush=True)
+            print(agent, seeds, in_process(f"test_mesh.train_agent({agent!r}, {seeds}, True)"), flush=True)

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 import small
-from tiers import gated
+from tiers import gate_cases
 
 import forage
 from forage.core import prng, spaces
@@ -50,7 +50,7 @@ print(*sys.modules)
 
 
 @pytest.mark.parametrize("explore", [False, True])
-@pytest.mark.parametrize("seed", gated([3, 7], [3]))
+@pytest.mark.parametrize("seed", gate_cases([3, 7], [3]))
 def test_acts_as_the_agent_does(directory, seed, explore):
     policy = forage.load(directory, seed=seed)
     policy.reset(11)

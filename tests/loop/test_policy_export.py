@@ -34,10 +34,10 @@ def policy_of(kind: str, **more) -> Policy:
 def observations(policy: Policy, number: int) -> list:
     random = np.random.default_rng(0)
 
-    def drawn(like):
+    def draw(like):
         return random.normal(size=like.shape).astype(like.dtype)
 
-    return [jax.tree.map(drawn, policy._like) for _ in range(number)]
+    return [jax.tree.map(draw, policy._like) for _ in range(number)]
 
 
 @pytest.mark.parametrize("kind", [*FEED_FORWARD, *(pytest.param(k, marks=pytest.mark.thorough) for k in OTHERS)])

@@ -38,7 +38,7 @@ def cluster() -> Any:
     del os.environ["RAY_ADDRESS"]
 
 
-def played(pool: Pool, steps: int, seed: int = 0) -> list[Any]:
+def play(pool: Pool, steps: int, seed: int = 0) -> list[Any]:
     """Return a batch's observations in `steps` steps of actions that depend on the step alone."""
     shown = [pool.reset(seed)]
     for number in range(steps):
@@ -74,7 +74,7 @@ def test_actors_step_as_processes_do_and_outlive_a_machine(cluster: Any) -> None
     for kind, ray_too in ((Pool, False), (Pool, True), (Slots, True)):
         pool = kind(CARTPOLE.build, 4, 2, 2, ray_too)
         try:
-            found.append((played(pool, 30), pool.snapshot()))
+            found.append((play(pool, 30), pool.snapshot()))
         finally:
             pool.close()
     for other in found[1:]:
@@ -83,7 +83,7 @@ def test_actors_step_as_processes_do_and_outlive_a_machine(cluster: Any) -> None
 
     pool = Pool(CARTPOLE.build, 4, 2, 1, True)
     try:
-        played(pool, 3)
+        play(pool, 3)
         on = [ray.get(worker.actor.__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id()))
               for worker in pool.workers]  # type: ignore[attr-defined]  # fmt: skip
         assert len(set(on)) == 2  # a machine each

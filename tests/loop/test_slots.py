@@ -27,7 +27,7 @@ class Moody(Refusing):
         return super().step(action)
 
 
-def until(pool: Slots, count: int) -> dict[int, SlotResults]:
+def wait_until(pool: Slots, count: int) -> dict[int, SlotResults]:
     """Return the next `count` arrivals, by their first row."""
     found: dict[int, SlotResults] = {}
     while len(found) < count:
@@ -77,12 +77,12 @@ def test_where_a_worker_dies_steps_under_way_are_lost_and_the_others_cut() -> No
         pool.reset(0)
         rows, action = [slot.rows for slot in pool.slots], np.ones(4, np.int32)
         pool.tell(rows, action)
-        before = until(pool, 4)
+        before = wait_until(pool, 4)
         process: Any = pool.workers[0].process  # type: ignore[attr-defined]
         process.kill()
         process.join()
         pool.tell([rows[0], rows[2]], action)
-        found = until(pool, 3)
+        found = wait_until(pool, 3)
         assert found[0].lost and found[0].result is not None and found[0].result.step.truncated.tolist() == [True]
         assert found[0].result.step.reward.tolist() == [0] and found[0].observation["count"].tolist() == [[0]]
         assert found[1].result is None and found[1].observation["count"].tolist() == [[0]]
@@ -90,10 +90,10 @@ def test_where_a_worker_dies_steps_under_way_are_lost_and_the_others_cut() -> No
         assert found[0].observation["own"] != before[0].observation["own"]  # an episode of its own
         assert pool.replaced == 1
         pool.tell(rows[:2], action)
-        assert [one.observation["count"].item() for one in until(pool, 2).values()] == [1, 1]
+        assert [one.observation["count"].item() for one in wait_until(pool, 2).values()] == [1, 1]
         pool.tell([rows[1], rows[3]], np.array([0, 2, 0, 0], np.int32))
         with pytest.raises(ForageError, match="in environment 1 with ValueError: two is not for me"):
-            until(pool, 2)
+            wait_until(pool, 2)
         assert not any(slot.under_way for slot in pool.slots)
         pool.reset(0)
         hear, process = pool.hear, pool.workers[1].process  # type: ignore[attr-defined]

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiers import gated
+from tiers import gate_cases
 
 import forage
 from forage.core.types import Clock, Experience
@@ -67,7 +67,7 @@ def test_the_loop_sees_where_episodes_begin():
     assert runner.visits.sum() == 80 and runner.visits[0, 0, 0] == 0
 
 
-@pytest.mark.parametrize("name", gated(["DeepSea-5", "tabular:FrozenLake-4", "maze:UMaze"], ["DeepSea-5"]))
+@pytest.mark.parametrize("name", gate_cases(["DeepSea-5", "tabular:FrozenLake-4", "maze:UMaze"], ["DeepSea-5"]))
 def test_what_is_reached_can_be_reached(name):
     environment = make(name)
     can = environment.reachable()

@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 import small
-from tiers import gated
+from tiers import gate_cases
 
 import forage
 from forage.loop import watch
@@ -49,7 +49,7 @@ def test_laps_by_hand(monkeypatch):
     assert watch.time_shares({"act": 1.0, "save": 0.001}) == "act 100%"
 
 
-@pytest.mark.parametrize("agent", gated(["ppo", "dqn"], ["ppo"]))
+@pytest.mark.parametrize("agent", gate_cases(["ppo", "dqn"], ["ppo"]))
 def test_a_run_says_where_its_time_went(agent, tmp_path):
     options = {"ppo": small.PPO, "dqn": small.REPLAY | {"hidden_sizes": (8,)}}[agent]
     began = time.perf_counter()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import small
 from small import PPO
-from tiers import gated
+from tiers import gate_cases
 
 from forage.agents.policy_gradient import ppo
 from forage.config.resolve import resolve
@@ -22,7 +22,7 @@ OPTIONS = PPO | {"rollout_length": LENGTH, "num_envs": 3, "minibatches": 1}
 ENVIRONMENTS = {"device": "CartPole-v1", "host": "gymnasium:CartPole-v1"}
 
 
-class Numbered(Starts):
+class NumberedStarts(Starts):
     """Marks every start with its serial number."""
 
     on_host: ClassVar[bool] = True
@@ -31,21 +31,21 @@ class Numbered(Starts):
         return *environment.reset(key), index
 
 
-class Marked(ppo.PPO):
+class MarkedPPO(ppo.PPO):
     """An agent that wants the marks."""
 
     marks: ClassVar[bool] = True
 
 
-class Whole(Marked):
+class Whole(MarkedPPO):
     """An agent that wants the marks, and whole episodes."""
 
     whole_episodes: ClassVar[bool] = True
 
 
-def lived(agent: Agent, environment: str, rollouts: int = 6) -> tuple[list[Any], list[Any]]:
+def live(agent: Agent, environment: str, rollouts: int = 6) -> tuple[list[Any], list[Any]]:
     """Return each rollout of a run, and each report."""
-    setup = resolve(agent, environment, steps=10_000, seeds=[0], starts=Numbered())
+    setup = resolve(agent, environment, steps=10_000, seeds=[0], starts=NumberedStarts())
     runner: Any = setup.runner()
     runner.begin()
     found, reports = [], []
@@ -80,9 +80,9 @@ def episodes(rollout: Any) -> list[list[tuple[int, int, int]]]:
     return found
 
 
-@pytest.mark.parametrize("runner", gated(ENVIRONMENTS, ["device"]))
+@pytest.mark.parametrize("runner", gate_cases(ENVIRONMENTS, ["device"]))
 def test_marks_name_the_episode_and_numbers_have_no_gaps(runner):
-    rollouts, _ = lived(Marked(**OPTIONS), ENVIRONMENTS[runner])
+    rollouts, _ = live(MarkedPPO(**OPTIONS), ENVIRONMENTS[runner])
     assert rollouts[0].mark[0].tolist() == [0, 1, 2]
     before, seen = None, set()
     for rollout in rollouts:
@@ -97,7 +97,7 @@ def test_marks_name_the_episode_and_numbers_have_no_gaps(runner):
 @pytest.mark.parametrize("runner", ENVIRONMENTS)
 @pytest.mark.thorough
 def test_whole_episodes_begin_with_the_rollout_and_only_those_that_ended_count(runner):
-    rollouts, reports = lived(Whole(**OPTIONS), ENVIRONMENTS[runner])
+    rollouts, reports = live(Whole(**OPTIONS), ENVIRONMENTS[runner])
     seen: list[int] = []
     for rollout, report in zip(rollouts, reports, strict=True):
         assert (np.abs(rollout.observation[0]) <= 0.05).all(), "CartPole begins within 0.05 of zero"
@@ -116,5 +116,5 @@ def test_whole_episodes_begin_with_the_rollout_and_only_those_that_ended_count(r
 
 @pytest.mark.thorough
 def test_nothing_is_kept_for_agents_that_want_no_marks():
-    rollouts, _ = lived(ppo.PPO(**OPTIONS), "CartPole-v1", 1)
+    rollouts, _ = live(ppo.PPO(**OPTIONS), "CartPole-v1", 1)
     assert rollouts[0].mark == ()

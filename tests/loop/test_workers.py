@@ -45,7 +45,7 @@ from forage.loop.cluster.slots import Slots
 from forage.loop.cluster.workers import Workers
 from forage.loop.host.loop import cut_before_lost
 from forage.loop.host.runner import HostRunner
-from tests.tiers import gated
+from tests.tiers import gate_cases
 
 CARTPOLE = HostFactory("gymnasium:CartPole-v1")
 
@@ -63,15 +63,15 @@ class Counting(gymnasium.Env):
         if seed is not None:
             self.own = np.float32(self.np_random.random())
         self.count = 0
-        return self.seen, {}
+        return self.observe, {}
 
     @property
-    def seen(self) -> dict[str, np.ndarray]:
+    def observe(self) -> dict[str, np.ndarray]:
         return {"count": np.float32([self.count]), "own": np.asarray(self.own)}
 
     def step(self, action: Any) -> Any:
         self.count += 1
-        return self.seen, float(action), self.count == 5, False, {}
+        return self.observe, float(action), self.count == 5, False, {}
 
 
 class Refusing(Counting):
@@ -193,7 +193,7 @@ def test_one_that_dies_as_it_begins_is_replaced_as_well(monkeypatch: pytest.Monk
 WAYS = [("ppo", 2, 2, True), ("ppo", 2, 2, False), ("ppo", 3, 1, False), ("dqn", 2, 2, True)]
 
 
-@pytest.mark.parametrize(("agent", "workers", "threads", "first_come"), gated(WAYS, WAYS[:1]))
+@pytest.mark.parametrize(("agent", "workers", "threads", "first_come"), gate_cases(WAYS, WAYS[:1]))
 def test_training_with_workers_is_training_without(
     tmp_path: Path, agent: str, workers: int, threads: int, first_come: bool
 ) -> None:

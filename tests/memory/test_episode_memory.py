@@ -15,7 +15,7 @@ ENDS = {0: (1, 6, 7, 12), 1: (4,)}  # by environment: the steps after which an e
 STEPS, CAPACITY, LENGTH = 14, 10, 3  # per environment; rollouts are of two steps
 
 
-def lived():
+def live():
     """Return all transitions: observations count steps, and every second end is a time limit's."""
     time = np.arange(STEPS)[:, None] + np.zeros((1, 2), int)
     ended = np.array([[t in ENDS[env] for env in (0, 1)] for t in range(STEPS)])
@@ -26,8 +26,8 @@ def lived():
     )  # fmt: skip
 
 
-def drawn(size):
-    memory, all_of_it = Episodes(capacity=2 * CAPACITY), lived()
+def draw(size):
+    memory, all_of_it = Episodes(capacity=2 * CAPACITY), live()
 
     def make():
         state = memory.init(jax.tree.map(lambda x: x[0, 0], all_of_it), 2, 2, SPEC, None)
@@ -56,7 +56,7 @@ def possible():
 
 def test_segments_begin_with_episodes_or_pieces_and_are_drawn_alike():
     size = 4000
-    batch, _, running = drawn(size)
+    batch, _, running = draw(size)
     begins = batch.experience.observation[0].astype(int)
     found = list(zip((batch.index % 2).tolist(), begins.tolist(), strict=True))
     right = possible()
@@ -69,7 +69,7 @@ def test_segments_begin_with_episodes_or_pieces_and_are_drawn_alike():
 
 
 def test_segments_are_what_was_lived_through_up_to_their_end():
-    batch, _, _ = drawn(64)
+    batch, _, _ = draw(64)
     experience = batch.experience
     over = np.cumsum(experience.ended, axis=0) - experience.ended
     begins = experience.observation[0]
@@ -81,7 +81,7 @@ def test_segments_are_what_was_lived_through_up_to_their_end():
 
 
 def test_nothing_weighs_anything_before_there_is_a_piece():
-    memory, all_of_it = Episodes(capacity=2 * CAPACITY), lived()
+    memory, all_of_it = Episodes(capacity=2 * CAPACITY), live()
 
     def make():
         state = memory.init(jax.tree.map(lambda x: x[0, 0], all_of_it), 2, 1, SPEC, None)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from small import at_once
-from tiers import gated
+from tiers import gate_cases
 
 from forage.config.resolve import resolve
 from forage.core.ports import ActContext
@@ -101,7 +101,7 @@ class Plain:
         self.ended[lost] = True
         self.reward = goals(case.on_success, reward=case.reward).goal_reward
 
-    def allowed(self, time: int, env: int, newest: int) -> set[int]:
+    def allow(self, time: int, env: int, newest: int) -> set[int]:
         """The steps that the goal of one transition can come from."""
         oldest = max(0, newest - self.rows)
         last = time
@@ -114,7 +114,7 @@ class Plain:
             self.case.strategy
         ])  # fmt: skip
 
-    def expected(self, time: int, env: int, goal: np.ndarray) -> tuple[float, bool, bool]:
+    def expectation(self, time: int, env: int, goal: np.ndarray) -> tuple[float, bool, bool]:
         """Reward, terminated and truncated of a transition with that goal."""
         achieved = np.asarray(self.lived.next_observation["achieved_goal"][time, env])
         old = np.asarray(self.lived.observation["desired_goal"][time, env])
@@ -127,7 +127,7 @@ class Plain:
         return reward, terminated, bool(self.ended[time, env]) and not terminated
 
 
-@pytest.mark.parametrize("name", gated(CASES, ("longer than the ring", "segments")))
+@pytest.mark.parametrize("name", gate_cases(CASES, ("longer than the ring", "segments")))
 def test_goals_are_those_of_a_plain_reimplementation(name, monkeypatch):
     case, rollouts = CASES[name], 24
     monkeypatch.setattr(ring, "LARGE", 8 if case.large else 1000)
@@ -159,7 +159,7 @@ def test_goals_are_those_of_a_plain_reimplementation(name, monkeypatch):
                 np.testing.assert_array_equal(goal, batch.next_observation["desired_goal"][t, b])
                 np.testing.assert_array_equal(batch.observation["observation"][t, b], [time - 1, env])
                 if begins:
-                    shared, replaced, allowed = goal, goal[0] == round(goal[0]), plain.allowed(time, env, newest)
+                    shared, replaced, allowed = goal, goal[0] == round(goal[0]), plain.allow(time, env, newest)
                     if replaced:
                         drawn.setdefault((newest, time, env, tuple(sorted(allowed))), set()).add(int(goal[0]))
                 if replaced:
@@ -189,7 +189,7 @@ def moment(clock, key):
     return ActContext(None, None, SPEC, clock, key)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("replay_k", gated([0.0, 1.0, 4.0], [4.0]))
+@pytest.mark.parametrize("replay_k", gate_cases([0.0, 1.0, 4.0], [4.0]))
 def test_so_many_goals_are_replaced_and_alike_often(replay_k):
     """In one episode of 12 steps, with the last 8 in the ring."""
     case = Case(num_envs=1, rollout_length=4, capacity=8, on_success="stay")

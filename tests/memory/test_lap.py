@@ -11,7 +11,7 @@ from forage.memory.lap import LAP
 from forage.memory.prioritised import PrioritisedReplay, PrioritisedState, empty_tree
 
 
-def told(memory, *reports):
+def tell(memory, *reports):
     """The priorities of four transitions after reports of all of them."""
 
     def make():
@@ -25,14 +25,14 @@ def told(memory, *reports):
 
 
 def test_small_errors_are_drawn_alike_and_unjudged_ones_as_before():
-    leaves, total, highest = told(LAP(), [0.0, 0.5, 1.0, 32.0], [np.nan, 2.0, np.nan, np.nan])
+    leaves, total, highest = tell(LAP(), [0.0, 0.5, 1.0, 32.0], [np.nan, 2.0, np.nan, np.nan])
     right = [1, 2**0.4, 1, 4]  # 32^0.4 = 4
     np.testing.assert_allclose(leaves, right, rtol=1e-6)
     np.testing.assert_allclose([total, highest], [sum(right), 4], rtol=1e-6)
 
 
 def test_prioritised_replay_keeps_what_was_not_judged_too():
-    leaves, _, _ = told(PrioritisedReplay(priority_exponent=1.0), [1.0, 2.0, 3.0, 4.0], [np.nan, 5.0, np.nan, np.nan])
+    leaves, _, _ = tell(PrioritisedReplay(priority_exponent=1.0), [1.0, 2.0, 3.0, 4.0], [np.nan, 5.0, np.nan, np.nan])
     np.testing.assert_allclose(leaves, [1, 5, 3, 4], rtol=1e-5)
 
 

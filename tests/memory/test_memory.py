@@ -7,7 +7,7 @@ import pytest
 from gymnasium import spaces
 from scipy.stats import chi2
 from small import at_once
-from tiers import gated
+from tiers import gate_cases
 
 from forage.core.ports import ActContext
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -36,7 +36,7 @@ def moment(clock, key):
     return ActContext(None, None, SPEC, clock, key)  # type: ignore[arg-type]
 
 
-def filled(memory, rollouts, num_envs=2, rollout_length=3):
+def fill_case(memory, rollouts, num_envs=2, rollout_length=3):
     """A memory after some rollouts, and the clock then."""
     example = jax.tree.map(lambda x: x[0, 0], transitions(np.arange(1), 1))
     state = at_once(lambda: memory.init(example, num_envs, rollout_length, SPEC, None))
@@ -50,7 +50,7 @@ def filled(memory, rollouts, num_envs=2, rollout_length=3):
 @pytest.mark.parametrize("Memory", MEMORIES)
 @pytest.mark.parametrize(
     ("rollouts", "length", "first", "last"),
-    gated(
+    gate_cases(
         [
             (1, 1, 0, 2),  # not yet full: nothing is drawn that was never written
             (1, 3, 0, 0),  # just one segment fits
@@ -65,7 +65,7 @@ def filled(memory, rollouts, num_envs=2, rollout_length=3):
 )
 def test_segments_are_consecutive_and_every_valid_start_is_drawn(Memory, rollouts, length, first, last):
     memory = Memory(capacity=13)  # rounded down to two rollouts of six
-    state, clock = filled(memory, rollouts)
+    state, clock = fill_case(memory, rollouts)
     batch = at_once(lambda: memory.sample(state, 400, length, moment(clock, jax.random.key(0))))
     time = np.asarray(batch.experience.reward)
     env = np.asarray(batch.experience.action)
@@ -83,7 +83,7 @@ def test_segments_are_consecutive_and_every_valid_start_is_drawn(Memory, rollout
 @pytest.mark.parametrize("rollouts", [2, 3])  # the newest row at the end of the ring, and in its middle
 def test_episodes_that_were_lost_are_truncated_at_the_newest_step(Memory, rollouts):
     memory = Memory(capacity=13)
-    state, clock = filled(memory, rollouts)
+    state, clock = fill_case(memory, rollouts)
     ring = state if Memory is UniformReplay else state.experience
     terminated = ring.terminated.at[(rollouts * 3 - 1) % 6, 1].set(True)
     state = (
@@ -112,7 +112,7 @@ def chi_square_is_plausible(counts, expected):
 @pytest.mark.thorough
 def test_uniform_draws_all_starts_equally_often():
     memory = UniformReplay(capacity=60)
-    state, clock = filled(memory, 17)
+    state, clock = fill_case(memory, 17)
     batch = at_once(lambda: memory.sample(state, 52_000, 5, moment(clock, jax.random.key(1))))
     counts = np.bincount(np.asarray(batch.index), minlength=60)
     newest = (17 * 3 - 1) % 30
@@ -124,7 +124,7 @@ def test_uniform_draws_all_starts_equally_often():
 @pytest.mark.parametrize("length", [1, 4])
 def test_prioritised_draws_in_proportion_and_weighs_against_it(length):
     memory = PrioritisedReplay(capacity=60, priority_exponent=0.5, importance_exponent=0.4)
-    state, clock = filled(memory, 17)
+    state, clock = fill_case(memory, 17)
     errors = np.arange(60, dtype=jnp.float32)
     everything = Batch(None, None, np.arange(60))
     state = memory.report(state, everything, errors)
@@ -151,7 +151,7 @@ def test_prioritised_draws_in_proportion_and_weighs_against_it(length):
 
 def test_new_transitions_get_the_highest_priority_so_far():
     memory = PrioritisedReplay(capacity=12, priority_exponent=1.0)
-    state, clock = filled(memory, 2)
+    state, clock = fill_case(memory, 2)
     np.testing.assert_allclose(state.tree[-1][:12], 1.0)
     state = memory.report(state, Batch(None, None, np.array([3, 7])), np.array([-5.0, 2.0]))
     state = memory.report(state, Batch(None, None, np.array([3])), np.array([0.5]))
@@ -264,8 +264,8 @@ def test_adding_is_in_place_inside_a_compiled_loop(Memory):
 @pytest.mark.parametrize("Memory", MEMORIES)
 def test_what_does_not_fit_is_refused(Memory):
     with pytest.raises(ForageError, match="at least 6"):
-        filled(Memory(capacity=5), 0)
+        fill_case(Memory(capacity=5), 0)
     memory = Memory(capacity=12)
-    state, clock = filled(memory, 2)
+    state, clock = fill_case(memory, 2)
     with pytest.raises(ForageError, match="segment of 7"):
         memory.sample(state, 1, 7, moment(clock, jax.random.key(0)))

@@ -21,7 +21,7 @@ small.keep_compiled()
 SMALL = {"hidden_sizes": (8,), "batch_size": 4, "learning_starts": 16, "num_envs": 2, "rollout_length": 4, "critics": 3}
 
 
-def written(path, environment="Pendulum-v1", count=30, first=0.0):
+def write_file(path, environment="Pendulum-v1", count=30, first=0.0):
     """Write transitions with rewards that count from `first` on."""
     setup, random = resolve("ppo", environment, seeds=1), np.random.default_rng(0)
     seen = random.normal(size=(count + 1, *setup.spec.observation_space.shape)).astype(np.float32)
@@ -33,7 +33,7 @@ def written(path, environment="Pendulum-v1", count=30, first=0.0):
     return str(path)
 
 
-def drawn(memory, spec, size, seeds):
+def draw(memory, spec, size, seeds):
     """Return batches of a memory with eight own transitions that are all zero except for their source."""
     agent = SAC(**SMALL)
     learner = resolve(agent, "Pendulum-v1", seeds=1, steps=100).learner(learns=False)
@@ -49,9 +49,9 @@ def drawn(memory, spec, size, seeds):
 
 def test_a_share_of_each_batch_is_from_the_files(tmp_path):
     spec = resolve("ppo", "Pendulum-v1", seeds=1).spec
-    data = written(tmp_path / "a.npz"), written(tmp_path / "b.npz", first=100.0)
+    data = write_file(tmp_path / "a.npz"), write_file(tmp_path / "b.npz", first=100.0)
     memory = MixedReplay(data, capacity=8).load(spec)
-    batch = drawn(memory, spec, 8, 200)
+    batch = draw(memory, spec, 8, 200)
     from_data = batch.experience.source[:, 0] == DATASET
     assert (from_data == (np.arange(8) < 4)).all()
     assert (batch.index[from_data] == -1).all() and (batch.index[~from_data] >= 0).all()
@@ -67,23 +67,23 @@ def test_a_share_of_each_batch_is_from_the_files(tmp_path):
 @pytest.mark.parametrize(("share", "least", "most"), first(1, [(0.0, 0, 0), (1.0, 5, 5), (0.3, 1, 2)]))
 def test_other_shares_hold_in_the_mean(share, least, most, tmp_path):
     spec = resolve("ppo", "Pendulum-v1", seeds=1).spec
-    batch = drawn(Mixed(written(tmp_path / "a.npz"), share=share, capacity=8).opened(spec), spec, 5, 400)
+    batch = draw(Mixed(write_file(tmp_path / "a.npz"), share=share, capacity=8).opened(spec), spec, 5, 400)
     number = (batch.experience.source[:, 0] == DATASET).sum(1)
     assert number.min() == least and number.max() == most
     assert abs(number.mean() - 5 * share) < 0.1  # four standard errors of a fair coin
 
 
 def test_the_share_may_follow_a_schedule(tmp_path):
-    memory = MixedReplay(written(tmp_path / "a.npz"), share=Schedule("linear:0.5,0"))
+    memory = MixedReplay(write_file(tmp_path / "a.npz"), share=Schedule("linear:0.5,0"))
     assert [float(at_fraction(memory, done).share) for done in (0.0, 0.5, 1.0)] == [0.5, 0.25, 0.0]
 
 
 @pytest.mark.parametrize("environment", ["Pendulum-v1", "gymnasium:Pendulum-v1"])
 @pytest.mark.thorough
 def test_resumed_is_as_if_never_stopped(environment, tmp_path):
-    memory = Mixed(written(tmp_path / "a.npz"), share=Schedule("linear:0.5,0"), capacity=64)
+    memory = Mixed(write_file(tmp_path / "a.npz"), share=Schedule("linear:0.5,0"), capacity=64)
     setup = resolve("sac", environment, steps=400, seeds=[3, 7], memory=memory, agent_options=SMALL)
-    again, runner, report = small.resumed(setup, tmp_path, 5)
+    again, runner, report = small.resume_run(setup, tmp_path, 5)
     assert (np.asarray(report.metrics["updates"]) > 0).all()
     assert small.differing(runner.state, again.state) == []
     with np.load(tmp_path / "half.npz") as saved:  # the replay's 32 rows of 2 are there, the data's 30 are not
@@ -91,7 +91,7 @@ def test_resumed_is_as_if_never_stopped(environment, tmp_path):
 
 
 def test_the_run_knows_its_files_again(tmp_path):
-    data = written(tmp_path / "a.npz")
+    data = write_file(tmp_path / "a.npz")
     config = resolve("sac", "Pendulum-v1", seeds=1, steps=100, memory=Mixed(data), agent_options=SMALL).config()
     assert config["memory"]["data"] == [data] and len(config["memory"]["sha256"][0]) == 64
     Path(data).rename(tmp_path / "moved.npz")
@@ -102,26 +102,26 @@ def test_the_run_knows_its_files_again(tmp_path):
     moved.runner()
     with pytest.raises(ForageError, match="learns from 1 data sets beside its own experience, and --data names 2"):
         from_config(config, data="a.npz,b.npz")
-    written(tmp_path / "moved.npz", first=7.0)
+    write_file(tmp_path / "moved.npz", first=7.0)
     with pytest.raises(ForageError, match="is not the data set that this run began with"):
         moved.runner()
 
 
 def test_what_is_refused(tmp_path):
-    data = written(tmp_path / "a.npz")
+    data = write_file(tmp_path / "a.npz")
     learned = {"agent_options": SMALL}
 
-    def refused(words, agent, environment="Pendulum-v1", memory=data, **options):
+    def check_refused(words, agent, environment="Pendulum-v1", memory=data, **options):
         with pytest.raises(ForageError, match=words):
             resolve(agent, environment, seeds=1, steps=100, memory=Mixed(memory), **options).runner().kept()
 
-    refused("PPO learns only from the rollout", "ppo")
-    refused("BC learns from a data set alone", "bc")
-    refused("There is no data set .*none.npz", "sac", memory=tmp_path / "none.npz", **learned)
-    refused("holds transitions of Pendulum-v1, whose observations", "dqn", "CartPole-v1")
+    check_refused("PPO learns only from the rollout", "ppo")
+    check_refused("BC learns from a data set alone", "bc")
+    check_refused("There is no data set .*none.npz", "sac", memory=tmp_path / "none.npz", **learned)
+    check_refused("holds transitions of Pendulum-v1, whose observations", "dqn", "CartPole-v1")
     options = {"gru_size": 4, "burn_in": 1, "unroll": 2, "learning_starts": 32, "num_envs": 2, "batch_size": 4}
-    cartpole = written(tmp_path / "c.npz", "CartPole-v1")
-    refused("The agent learns from what it notes", "dqn", "CartPole-v1", cartpole, agent_options=options)
+    cartpole = write_file(tmp_path / "c.npz", "CartPole-v1")
+    check_refused("The agent learns from what it notes", "dqn", "CartPole-v1", cartpole, agent_options=options)
     with pytest.raises(ForageError, match="share of mixed is from 0 to 1"):
         resolve("sac", "Pendulum-v1", seeds=1, memory=Mixed(data, share=1.5))
     with pytest.raises(ForageError, match="Mixed replay needs a data set"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import small
 from small import differing
-from tiers import gated
+from tiers import gate_cases
 
 from forage.config.resolve import resolve
 from forage.core.types import Batch, Clock, Experience, ForageError
@@ -27,7 +27,7 @@ def clock_at(rollouts, total=320.0):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("lag", gated([0, 1, 4], [1]))
+@pytest.mark.parametrize("lag", gate_cases([0, 1, 4], [1]))
 def test_the_batch_is_as_old_as_it_says(lag):
     loop = setup_of(memory=Queue(lag=lag)).loop()
     agent = loop.agent
@@ -75,7 +75,7 @@ def test_on_the_host_the_lag_is_the_same():
 
 @pytest.mark.parametrize(
     ("agent", "environment"),
-    gated(
+    gate_cases(
         [
             ("impala", "CartPole-v1"),
             ("ppo", "CartPole-v1"),

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 import small
-from tiers import gated
+from tiers import gate_cases
 
 from forage.config.resolve import resolve
 from forage.core.types import ForageError
@@ -25,7 +25,7 @@ def runner_of(agent, memory, steps=128):
     return setup.runner()
 
 
-@pytest.mark.parametrize(("agent", "inner"), gated(CASES, CASES[:1]))
+@pytest.mark.parametrize(("agent", "inner"), gate_cases(CASES, CASES[:1]))
 def test_the_run_is_the_same_and_every_transition_is_there(agent, inner):
     plain, recorded = runner_of(agent, inner), runner_of(agent, RecordedMemory(inner, 1000))
     plain.begin()

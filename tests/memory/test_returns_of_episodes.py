@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from test_mixed import written
+from test_mixed import write_file
 
 from forage.config.resolve import resolve
 from forage.core.ports import ActContext
@@ -72,7 +72,7 @@ def test_returns_are_those_of_whole_episodes(length, capacity, longest, rule):
 
 
 def online(tmp_path, **options):
-    memory = MixedReplay(written(tmp_path / "a.npz"), capacity=512)
+    memory = MixedReplay(write_file(tmp_path / "a.npz"), capacity=512)
     words = {"steps": 640, "seeds": [3], "memory": memory, "agent_options": SMALL, "rewards": Scale(0.1)} | options
     return resolve("cal-ql", "Pendulum-v1", **words)
 
@@ -83,7 +83,7 @@ def test_a_run_hears_the_returns_of_what_it_learns_from(tmp_path):
     learner = online(tmp_path).learner()
     found = np.asarray(learner.memory.data_rows.return_to_go)
     np.testing.assert_allclose(found[9], 0.1 * 9, rtol=1e-5)  # truncated
-    again, runner, _ = small.resumed(online(tmp_path), tmp_path, 250)
+    again, runner, _ = small.resume_run(online(tmp_path), tmp_path, 250)
     assert small.differing(runner.state, again.state) == []
     ring = runner.state.learner.memory.ring
     over = np.asarray(ring.truncated)[0, :, 0]

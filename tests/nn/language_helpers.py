@@ -7,7 +7,7 @@ import numpy as np
 from forage.nn.transformer import Transformer
 
 
-def drawn(architecture, dtype=jnp.float32, seed=0):
+def draw(architecture, dtype=jnp.float32, seed=0):
     """Return a transformer with random norms and biases."""
     like = jax.eval_shape(lambda: Transformer(jax.random.key(0), architecture, dtype))
     generator = np.random.default_rng(seed)

@@ -72,15 +72,15 @@ def test_several_networks_learn_from_one_batch_as_each_alone():
     make = lambda key: MLP(key, (2, 4, 1), batch_norm=BatchStyle(rate=0.1, warm_up=0))  # noqa: E731
     keys = jax.random.split(prng.key(0), 3)
 
-    def learned(mlp, batch):
+    def run_learn(mlp, batch):
         def loss(mlp, batch):
             y, taught = mlp.apply_in_training(batch, COUNTS)
             return jnp.sum(y**2 * COUNTS[:, None]), taught
 
         return jax.grad(loss, (0, 1), has_aux=True)(mlp, batch)
 
-    together = compute(jax.vmap(learned, (0, None)), jax.vmap(make)(keys), BATCH)
+    together = compute(jax.vmap(run_learn, (0, None)), jax.vmap(make)(keys), BATCH)
     for number, key in enumerate(keys):
-        alone = compute(learned, make(key), BATCH)
+        alone = compute(run_learn, make(key), BATCH)
         mine = jax.tree.map(lambda x, number=number: x[number], together)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), mine, alone)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from language_helpers import drawn
+from language_helpers import draw
 
 from forage.core.text.chat import CHATML, CHATML_TOKENS
 from forage.core.text.own import BytePairs
@@ -80,7 +80,7 @@ def prompts(length=11, rows=3):
     return np.where(mask, tokens, 0).astype(np.int32), mask
 
 
-def asked(model, tokens, mask):
+def ask(model, tokens, mask):
     """Their logits."""
     with torch.no_grad():
         found = model(input_ids=torch.tensor(tokens).long(), attention_mask=torch.tensor(mask).long())
@@ -94,7 +94,7 @@ def test_logits_texts_and_files_are_theirs(case, tmp_path):
     network = Transformer.load(tmp_path / "theirs")
     tokens, mask = prompts()
     found = small.compute(network, tokens, mask)
-    np.testing.assert_allclose(found[mask], asked(model, tokens, mask)[mask], atol=1e-4)
+    np.testing.assert_allclose(found[mask], ask(model, tokens, mask)[mask], atol=1e-4)
 
     written = generate(network, tokens, new=20, sampling=Sampling(temperature=0), mask=mask, stop=ends(network))
     ids, there = torch.tensor(tokens).long(), torch.tensor(mask).long()
@@ -127,11 +127,11 @@ OURS = {
 
 @pytest.mark.parametrize("family", OURS)
 def test_what_is_written_here_writes_the_same_there(family, tmp_path):
-    network = drawn(OURS[family])
+    network = draw(OURS[family])
     with_tokens(network, end=2, pad=0).save(tmp_path)
     model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
     tokens, mask = prompts()
-    np.testing.assert_allclose(small.compute(network, tokens, mask)[mask], asked(model, tokens, mask)[mask], atol=1e-4)
+    np.testing.assert_allclose(small.compute(network, tokens, mask)[mask], ask(model, tokens, mask)[mask], atol=1e-4)
     written = generate(network, tokens, new=8, sampling=Sampling(temperature=0), mask=mask, stop=(2,))
     ids, there = torch.tensor(tokens).long(), torch.tensor(mask).long()
     expected = model.generate(ids, attention_mask=there, max_new_tokens=8, do_sample=False)[:, tokens.shape[1] :]
@@ -151,7 +151,7 @@ def test_bfloat16_keeps_its_bytes_and_is_near(tmp_path):
     assert bytes_of(tmp_path / "ours") == bytes_of(tmp_path / "theirs")
     tokens, mask = prompts()
     exact = small.compute(Transformer.load(tmp_path / "theirs", jnp.float32), tokens, mask)[mask]
-    ours, other = small.compute(network, tokens, mask)[mask], asked(model, tokens, mask)[mask]
+    ours, other = small.compute(network, tokens, mask)[mask], ask(model, tokens, mask)[mask]
     error, their_error = np.abs(ours - exact).mean(), np.abs(other - exact).mean()
     assert error < 2 * their_error < 0.5, (error, their_error)  # rounding, and no more of it than there
 
@@ -179,7 +179,7 @@ TOOLS = [{"type": "function", "function": {"name": "add", "description": "Adds <
 def test_a_dialogue_is_the_same_text_there(template, tmp_path):
     texts = ["what is 12+30? it is 42.", "and what is 7+7? it is 14. naïve"] * 2
     tokenizer = BytePairs.learn(texts, 300, special=CHATML_TOKENS, template=template)
-    network = drawn(OURS["llama"]._replace(vocabulary=tokenizer.vocabulary, length=512))
+    network = draw(OURS["llama"]._replace(vocabulary=tokenizer.vocabulary, length=512))
     with_tokens(network, tokenizer.end, tokenizer.pad).save(tokenizer.save(tmp_path))
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
     messages = [{"role": "system", "content": "Count."}, {"role": "user", "content": " what is 日本+naïve? "}]
@@ -206,16 +206,16 @@ def test_adapters_are_those_of_peft(tmp_path):
     model.save_pretrained(tmp_path / "theirs")
     network = load_adapters(Transformer.load(tmp_path / "base"), tmp_path / "theirs")
     tokens, mask = prompts()
-    expected = asked(model, tokens, mask)[mask]
+    expected = ask(model, tokens, mask)[mask]
     np.testing.assert_allclose(small.compute(network, tokens, mask)[mask], expected, atol=1e-4)
-    assert np.abs(asked(theirs("qwen2"), tokens, mask)[mask] - expected).max() > 0.1
+    assert np.abs(ask(theirs("qwen2"), tokens, mask)[mask] - expected).max() > 0.1
 
     save_adapters(network, tmp_path / "ours")
     again = peft.PeftModel.from_pretrained(theirs("qwen2"), tmp_path / "ours").eval()
-    np.testing.assert_array_equal(asked(again, tokens, mask)[mask], expected)
+    np.testing.assert_array_equal(ask(again, tokens, mask)[mask], expected)
     network.save(tmp_path / "merged")
     whole = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged").eval()
-    np.testing.assert_allclose(asked(whole, tokens, mask)[mask], expected, atol=1e-4)
+    np.testing.assert_allclose(ask(whole, tokens, mask)[mask], expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("options", [{"top_k": 7}, {"top_p": 0.8}, {"min_p": 0.1}, {"top_k": 9, "top_p": 0.7}], ids=str)

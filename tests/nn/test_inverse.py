@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from small import at_once
-from tiers import gated
+from tiers import gate_cases
 
 from forage.nn.inverse import InverseModel
 from forage.ops.minibatches import fit
@@ -19,7 +19,7 @@ def softmax(x):
     return np.exp(x) / np.exp(x).sum()
 
 
-@pytest.mark.parametrize("kind", gated(["one", "two", "box"], ["two"]))
+@pytest.mark.parametrize("kind", gate_cases(["one", "two", "box"], ["two"]))
 def test_the_error_is_that_of_the_action(kind):
     space, action = {
         "one": (gymnasium.spaces.Discrete(3), jnp.int32(2)),

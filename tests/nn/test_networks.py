@@ -22,7 +22,7 @@ def images(number):
     return np.random.default_rng(0).integers(0, 256, (number, *LARGE.shape)).astype(np.uint8)
 
 
-def sliced(network, rows):
+def slice_rows(network, rows):
     """Return the number of slices that rows are processed in; 1 without a loop."""
     program = jax.make_jaxpr(lambda network, rows: network.rows(rows))(network, rows)
     loops = [equation for equation in program.eqns if equation.primitive.name == "scan"]
@@ -33,14 +33,14 @@ def sliced(network, rows):
 @pytest.mark.thorough
 def test_slices_are_as_large_as_fits(monkeypatch, number, fits, slices):
     monkeypatch.setattr(layers, "CACHE", fits * PATCHES)
-    assert sliced(torso(), images(number)) == slices
+    assert slice_rows(torso(), images(number)) == slices
 
 
 @pytest.mark.thorough
 def test_features_and_gradients_of_slices_are_those_of_one_by_one(monkeypatch):
     monkeypatch.setattr(layers, "CACHE", 2 * PATCHES)
     network, rows = torso(), images(6)
-    assert sliced(network, rows) == 3
+    assert slice_rows(network, rows) == 3
 
     def loss(features):
         return lambda network: jnp.mean(jnp.sin(features(network)))
@@ -53,8 +53,8 @@ def test_features_and_gradients_of_slices_are_those_of_one_by_one(monkeypatch):
 
 
 def test_small_images_and_vectors_are_not_sliced():
-    assert sliced(torso(spaces.Box(0, 1, (10, 10, 4), np.float32)), np.zeros((256, 10, 10, 4), np.float32)) == 1
-    assert sliced(torso(spaces.Box(-1, 1, (3,), np.float32)), np.zeros((256, 3), np.float32)) == 1
+    assert slice_rows(torso(spaces.Box(0, 1, (10, 10, 4), np.float32)), np.zeros((256, 10, 10, 4), np.float32)) == 1
+    assert slice_rows(torso(spaces.Box(-1, 1, (3,), np.float32)), np.zeros((256, 3), np.float32)) == 1
 
 
 @pytest.mark.thorough

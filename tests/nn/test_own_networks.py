@@ -10,7 +10,7 @@ import numpy as np
 import optax
 import pytest
 from small import PPO, REPLAY
-from tiers import first, gated
+from tiers import first, gate_cases
 
 import forage
 from forage.config import registry
@@ -42,7 +42,7 @@ def state_of(name, **options):
     return agent, state
 
 
-@pytest.mark.parametrize("name", gated(AGENTS, list(AGENTS)[:1]))
+@pytest.mark.parametrize("name", gate_cases(AGENTS, list(AGENTS)[:1]))
 def test_an_encoder_of_ones_own(name):
     """Its features go into the hidden layers of policy and value; and its numbers are learned."""
     _, state = state_of(name, encoder=f"{FILE}:Sines", activation=f"{FILE}:swish", layer_norm=True)

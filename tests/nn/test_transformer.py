@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from language_helpers import drawn
-from tiers import gated
+from language_helpers import draw
+from tiers import gate_cases
 
 from forage.core.types import ForageError
 from forage.nn.language import lora
@@ -80,19 +80,19 @@ TEXT = np.array([[5, 1, 7, 7, 2, 9, 3, 0], [4, 4, 8, 1, 6, 2, 10, 5]], np.int32)
 KINDS = {"scaled": SCALED, "qwen3": QWEN3}
 
 
-@pytest.mark.parametrize("kind", gated(KINDS, ["scaled"]))
+@pytest.mark.parametrize("kind", gate_cases(KINDS, ["scaled"]))
 def test_logits_by_hand(kind):
-    network = drawn(KINDS[kind])
+    network = draw(KINDS[kind])
     found = small.compute(network, TEXT)
     np.testing.assert_allclose(found, [by_hand(network, row) for row in TEXT], rtol=1e-4, atol=1e-4)
     assert np.std(found) > 0.3
 
 
 def test_padding_and_holes_count_in_no_position():
-    network = drawn(QWEN3)
+    network = draw(QWEN3)
     mask = np.array([[0, 0, 1, 1, 1, 1, 1, 1], [1, 1, 0, 1, 1, 0, 0, 1]], bool)
 
-    def both(tokens):
+    def run_both(tokens):
         cache = network.cache(2, 10)
         blocks = []
         for start, stop in ((0, 3), (3, 8)):
@@ -100,7 +100,7 @@ def test_padding_and_holes_count_in_no_position():
             blocks.append(network.logits(hidden))
         return network(tokens, jnp.asarray(mask)), jnp.concatenate(blocks, axis=1), cache.following
 
-    full, stepped, following = small.compute(both, TEXT)
+    full, stepped, following = small.compute(run_both, TEXT)
     np.testing.assert_allclose(stepped[mask], full[mask], atol=1e-5)
     np.testing.assert_array_equal(following, mask.sum(1))
     for row in range(2):
@@ -114,11 +114,11 @@ SAMPLINGS = {
 }
 
 
-@pytest.mark.parametrize("name", gated(SAMPLINGS, ["all"]))
+@pytest.mark.parametrize("name", gate_cases(SAMPLINGS, ["all"]))
 def test_what_is_written_has_the_probability_that_one_pass_says(name, monkeypatch):
     if name != "all":  # the cache grows twice, which takes longer to compile
         monkeypatch.setattr("forage.nn.language.generate.SHORTEST", 4)
-    network, sampling, stop = drawn(ONE_LAYER), SAMPLINGS[name], (3, 8)
+    network, sampling, stop = draw(ONE_LAYER), SAMPLINGS[name], (3, 8)
     prompts, mask = pad_left([TEXT[0][:5], TEXT[1][:2], [7], TEXT[1][:3]])
     allowed = jnp.arange(11) != 4
     if name == "greedy":  # it never writes 3 or 8; the third text is made to end at its second token, the others go on
@@ -141,7 +141,7 @@ def test_what_is_written_has_the_probability_that_one_pass_says(name, monkeypatc
 
 @pytest.mark.thorough
 def test_padding_may_stand_anywhere_and_noise_may_be_drawn_late(monkeypatch):
-    network = drawn(QWEN3)
+    network = draw(QWEN3)
     prompts, mask = pad_left([TEXT[0][:5], TEXT[1][:2]])
     behind = np.stack([np.roll(row, -shift) for row, shift in zip(prompts, (0, 3), strict=True)])
     one = generate(network, prompts, jax.random.key(2), 6, mask=mask)
@@ -157,7 +157,7 @@ def test_padding_may_stand_anywhere_and_noise_may_be_drawn_late(monkeypatch):
 @pytest.mark.thorough
 @pytest.mark.parametrize("stop", [(3, 8), tuple(range(11)), ()], ids=["some", "all", "none"])
 def test_turns_go_on_from_the_cache(stop):
-    network, sampling, columns = drawn(QWEN3), Sampling(temperature=0.8, top_p=0.9), 3 + 2 * 4 + 2
+    network, sampling, columns = draw(QWEN3), Sampling(temperature=0.8, top_p=0.9), 3 + 2 * 4 + 2
     answer = jnp.array([[5, 9], [7, 0]]), jnp.array([[True, True], [True, False]])
     prompts, mask = pad_left([TEXT[0][:3], TEXT[1][:2]])
 
@@ -190,7 +190,7 @@ def test_first_weights_are_small():
 
 @pytest.mark.thorough
 def test_scoring_in_chunks_and_with_less_memory_is_the_same():
-    network = drawn(SCALED)
+    network = draw(SCALED)
 
     def loss(table, **how):
         changed = equinox.tree_at(lambda one: one.table, network, table)
@@ -203,7 +203,7 @@ def test_scoring_in_chunks_and_with_less_memory_is_the_same():
 
 @pytest.mark.thorough
 def test_scoring_the_last_columns_alone_is_the_same():
-    network, mask = drawn(SCALED), np.arange(8) >= np.array([[2], [0]])
+    network, mask = draw(SCALED), np.arange(8) >= np.array([[2], [0]])
 
     def loss(table, **how):
         changed = equinox.tree_at(lambda one: one.table, network, table)
@@ -215,9 +215,9 @@ def test_scoring_the_last_columns_alone_is_the_same():
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), whole, last)
 
 
-@pytest.mark.parametrize(("architecture",), gated([(SCALED,), (QWEN3,)], [(QWEN3,)]))
+@pytest.mark.parametrize(("architecture",), gate_cases([(SCALED,), (QWEN3,)], [(QWEN3,)]))
 def test_what_rows_begin_with_is_read_once_to_the_same_numbers(architecture):
-    network = drawn(architecture)
+    network = draw(architecture)
     tokens = np.array([[1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 9, 9, 8, 7], [4, 6, 2, 1, 3, 3, 1], [4, 6, 2, 5, 0, 0, 0]])
     mask = np.ones(tokens.shape, bool)
     mask[:2, 0], mask[1, 4], mask[3, 4:] = False, False, False  # padding in front, between tokens and behind
@@ -240,14 +240,14 @@ def test_what_rows_begin_with_is_read_once_to_the_same_numbers(architecture):
 @pytest.mark.parametrize("by_turn", [True, False])
 @pytest.mark.thorough
 def test_a_conversation_is_read_once_to_the_same_numbers(by_turn):
-    network, over = drawn(SCALED), [0] * 9
+    network, over = draw(SCALED), [0] * 9
     # Three turns of a long conversation and of one that ends after its first; answers have up to three tokens.
     first = [[0, 0, 0, 0, 1, 2, 3, 4, 0], [0, 0, 0, 0, 5, 6, 7, 8, 9]]
     second = [[0, 1, 2, 3, 4, 9, 2, 0, 0], over]
     third = [[1, 2, 3, 4, 9, 2, 6, 5, 0], over]
     cut = [[2, 3, 4, 9, 2, 8, 6, 5, 0], over]  # what had no room for the first token
 
-    def both(*turns):
+    def run_both(*turns):
         tokens = jnp.array(turns if by_turn else list(zip(*turns, strict=True))).reshape(-1, 9)
         mask = tokens > 0
 
@@ -262,11 +262,11 @@ def test_a_conversation_is_read_once_to_the_same_numbers(by_turn):
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), each, once)
         return (once[0][1] != 0).sum()
 
-    assert both(first, second, third) == both(first, second, cut) == 2 + 3 + 1 + 2
+    assert run_both(first, second, third) == run_both(first, second, cut) == 2 + 3 + 1 + 2
 
 
 def test_adapters_alone_learn_and_can_be_merged():
-    network = drawn(ONE_LAYER)
+    network = draw(ONE_LAYER)
 
     def all_of_it(tokens):
         adapted = lora.add_adapters(network, jax.random.key(3), rank=2, alpha=6.0, projections=("queries", "down"))
@@ -298,7 +298,7 @@ def same_bytes(a, b):
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16], ids=["float32", "bfloat16"])
 def test_files_hold_every_bit(dtype, tmp_path):
     pytest.importorskip("safetensors", reason="safetensors is not installed")
-    network = with_tokens(drawn(SCALED, dtype), end=3, pad=0)
+    network = with_tokens(draw(SCALED, dtype), end=3, pad=0)
     again = Transformer.load(network.save(tmp_path))
     assert same_bytes(network, again) and again.dtype == dtype and ends(again) == (3,)
     assert again.architecture == SCALED.canonical()
@@ -325,7 +325,7 @@ def test_directories_that_cannot_be_read(tmp_path):
     pytest.importorskip("safetensors", reason="safetensors is not installed")
     with pytest.raises(ForageError, match=r"holds no transformer: it has no config\.json"):
         Transformer.load(tmp_path)
-    drawn(SCALED).save(tmp_path)
+    draw(SCALED).save(tmp_path)
     path = tmp_path / "config.json"
     config = json.loads(path.read_text())
     for change, sentence in CHANGES.values():
@@ -344,7 +344,7 @@ def test_directories_that_cannot_be_read(tmp_path):
 
 def test_adapters_in_files(tmp_path):
     pytest.importorskip("safetensors", reason="safetensors is not installed")
-    network = drawn(QWEN3)
+    network = draw(QWEN3)
     adapted = small.at_once(lambda: lora.add_adapters(network, jax.random.key(3), 2, 6.0, ("queries", "down")))
     again = load_adapters(network, save_adapters(adapted, tmp_path))
     assert same_bytes(adapted, again) and again.blocks[1].down.scale == 3.0

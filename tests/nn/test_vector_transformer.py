@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from tiers import gated
+from tiers import gate_cases
 
 from forage.core.types import ForageError
 from forage.nn.vector_transformer import Shape, VectorTransformer
@@ -21,7 +21,7 @@ def loud(positions="rotary", shape=SHAPE):
     return jax.tree.map(lambda x: 20 * x if x.ndim == 2 else x, network)
 
 
-def stepped(network, cache, text, visible=True):
+def step_on(network, cache, text, visible=True):
     """Return the network's features, one token after another."""
 
     def step(cache, token):
@@ -34,15 +34,15 @@ def stepped(network, cache, text, visible=True):
 TEXT = np.random.default_rng(0).normal(size=(TOKENS, 8)).astype(np.float32)
 
 
-@pytest.mark.parametrize("positions", gated(["rotary", "learned"], ["rotary"]))
+@pytest.mark.parametrize("positions", gate_cases(["rotary", "learned"], ["rotary"]))
 def test_cached_steps_are_the_full_pass(positions):
-    def both(text):
+    def run_both(text):
         network = loud(positions)
         prompt, cache = network.encode(text[:4], length=TOKENS)
-        later = stepped(network, cache, text[4:])
-        return network(text), stepped(network, network.cache(TOKENS), text), jnp.concatenate([prompt, later])
+        later = step_on(network, cache, text[4:])
+        return network(text), step_on(network, network.cache(TOKENS), text), jnp.concatenate([prompt, later])
 
-    full, from_nothing, after_prompt = small.compute(both, TEXT)
+    full, from_nothing, after_prompt = small.compute(run_both, TEXT)
     np.testing.assert_allclose(from_nothing, full, rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(after_prompt, full, rtol=1e-3, atol=1e-4)
 
@@ -63,19 +63,19 @@ def test_later_tokens_and_padding_are_not_seen():
 
 @pytest.mark.thorough
 def test_cached_steps_leave_out_what_is_not_visible():
-    def both(text):
+    def run_both(text):
         network, mask = loud(), jnp.array([True, True, False, True, True, False, True])
         cache = network.encode(text[:3], mask[:3], length=TOKENS)[1]
-        return network(text, mask)[3:], stepped(network, cache, text[3:], mask[3:])
+        return network(text, mask)[3:], step_on(network, cache, text[3:], mask[3:])
 
-    full, found = small.compute(both, TEXT)
+    full, found = small.compute(run_both, TEXT)
     np.testing.assert_allclose(found, full, rtol=1e-3, atol=1e-4)
 
 
 def test_a_full_cache_forgets_the_oldest():
     def last(text):
         network = loud(shape=SHAPE._replace(layers=1))  # in one layer, nothing of what is forgotten comes by others
-        return stepped(network, network.cache(3), text)[-1], network(text[-3:])[-1], network(text)[-1]
+        return step_on(network, network.cache(3), text)[-1], network(text[-3:])[-1], network(text)[-1]
 
     windowed, short, whole = small.compute(last, TEXT)
     np.testing.assert_allclose(windowed, short, rtol=1e-3, atol=1e-4)  # rotations tell distances alone
@@ -92,12 +92,12 @@ def test_one_block_by_hand():
         x = x - x.mean(-1, keepdims=True)
         return by.scale * x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6) + by.offset
 
-    def by(layer, x):
+    def divide(layer, x):
         return x @ layer.weight + layer.bias
 
     x = TEXT[:3, :4]
     seen = norm(x, block.norms[0])
-    q, k, v = (by(layer, seen).reshape(3, 2, 2) for layer in (block.queries, block.keys, block.values))
+    q, k, v = (divide(layer, seen).reshape(3, 2, 2) for layer in (block.queries, block.keys, block.values))
     rows = []
     for t in range(3):
         heads = []
@@ -105,18 +105,18 @@ def test_one_block_by_hand():
             weight = np.exp(k[: t + 1, h] @ q[t, h] / np.sqrt(2))
             heads.append(weight @ v[: t + 1, h] / weight.sum())
         rows.append(np.concatenate(heads))
-    x = x + by(block.out, np.stack(rows))
-    x = x + by(block.narrow, np.maximum(by(block.wide, norm(x, block.norms[1])), 0))
+    x = x + divide(block.out, np.stack(rows))
+    x = x + divide(block.narrow, np.maximum(divide(block.wide, norm(x, block.norms[1])), 0))
     np.testing.assert_allclose(found, norm(x, network.norm), rtol=1e-3, atol=1e-4)
 
 
 def test_tokens_with_numbers_and_what_is_dropped():
-    def asked():
+    def ask():
         network = loud(shape=SHAPE._replace(dropout=0.5))
         x = network.embed(jnp.array([3, 1]))
         return network.logits(x), network.table[3] @ network.table[3], network(x), network(x, key=KEY), x
 
-    logits, own, asked_again, taught, x = small.compute(asked)
+    logits, own, asked_again, taught, x = small.compute(ask)
     assert logits.shape == (2, 5) and x.shape == (2, 8)
     np.testing.assert_allclose(logits[0, 3], own, rtol=1e-4)
     assert np.abs(asked_again - taught).max() > 0.01

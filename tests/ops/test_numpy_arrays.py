@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from forage import ops
-from forage.config.packages import installed
+from forage.config.packages import load_packages
 from forage.ops.sampling import Sampling
 
 APART = {
@@ -58,7 +58,7 @@ MORE = {
 
 def operators():
     found = {}
-    packages = [ops, *(importlib.import_module(f"{package.name}.ops") for package in installed() if package.own)]
+    packages = [ops, *(importlib.import_module(f"{package.name}.ops") for package in load_packages() if package.own)]
     for module in (
         one for package in packages for one in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     ):
@@ -99,7 +99,7 @@ FOUND = operators()
 
 
 def test_they_are_all_here():
-    assert len(FOUND) > 90 and {name for name in MORE if "influence" not in name or installed()} <= {*FOUND}
+    assert len(FOUND) > 90 and {name for name in MORE if "influence" not in name or load_packages()} <= {*FOUND}
 
 
 @pytest.mark.parametrize("name", FOUND)

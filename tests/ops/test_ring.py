@@ -261,7 +261,7 @@ def test_returns_of_several_steps_end_before_one_that_was_lost():
     told = steps_of([[0, 0], [0, 0], [GONE, 0], [0, 0]], np.zeros((4, 2)))
     example = jax.tree.map(lambda x: jnp.asarray(x[0, 0]), told)
 
-    def drawn(told: Experience) -> tuple[Experience, Any]:
+    def draw(told: Experience) -> tuple[Experience, Any]:
         memory = ring.empty_ring(8, example, 2, 1, gymnasium_spaces.Box(0, 9, (1,)))
         for time in range(4):
             rollout = jax.tree.map(lambda x, time=time: x[time : time + 1], told)
@@ -269,7 +269,7 @@ def test_returns_of_several_steps_end_before_one_that_was_lost():
         batch = ring.read_segments(memory, jnp.array([0, 1, 2]), 3)  # step 0 of both, step 1 of the first
         return batch, DQN(n_step=3, discount=0.5).fold(batch)
 
-    batch, folded = jax.jit(drawn)(told)
+    batch, folded = jax.jit(draw)(told)
     np.testing.assert_array_equal(np.asarray(batch.truncated).T, [[0, 1, 1], [0, 0, 0], [1, 1, 0]])
     total, last, bootstrap = (np.asarray(x)[0] for x in folded)
     np.testing.assert_allclose(total, [1 + 0.5 * 2, 1 + 0.5 * 2 + 0.25 * 3, 2])  # the lost step's 0 is no reward

@@ -42,7 +42,7 @@ def effort(tmp_path, monkeypatch):
 @pytest.mark.parametrize("command", re.findall(r"^forage (?:show|train) .+", PAGE, re.MULTILINE))
 def test_commands(effort, command, capsys):
     quick = ["--evaluation-episodes", "2", "--directory", "run", "--quiet"] if " train " in command else []
-    code, out, error = small.here(capsys, *command.split()[1:], *quick)
+    code, out, error = small.run_command(capsys, *command.split()[1:], *quick)
     assert code == 0, error
     assert " train " in command or "(0 or more)" in " ".join(out.split())
 

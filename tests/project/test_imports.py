@@ -42,7 +42,7 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imported(path: Path, at_load: bool) -> set[str]:
+def find_imports(path: Path, at_load: bool) -> set[str]:
     """Return the modules of this project that a file imports: at load, or anywhere except under TYPE_CHECKING."""
     names: set[str] = set()
 
@@ -133,7 +133,7 @@ def test_the_core_and_its_tests_name_no_parts_of_papers():
 def test_imports_run_downward(name):
     top = folder(name)
     assert top in LEVEL, f"{top} has no place in the order of imports"
-    for other in imported(MODULES[name], at_load=False):
+    for other in find_imports(MODULES[name], at_load=False):
         below = folder(other)
         if below != top:
             assert LEVEL[below] < LEVEL[top], f"{name} imports {other}, which is not below it"
@@ -141,7 +141,7 @@ def test_imports_run_downward(name):
 
 @pytest.mark.parametrize("name", [name for name in INNER if folder(name) in WINGS])
 def test_no_wing_imports_another(name):
-    others = {folder(other) for other in imported(MODULES[name], at_load=False)} & set(WINGS)
+    others = {folder(other) for other in find_imports(MODULES[name], at_load=False)} & set(WINGS)
     assert others <= {folder(name)}
 
 
@@ -150,7 +150,7 @@ CORE_ALONE = ("environments", "tasks", "data", "loop")
 
 @pytest.mark.parametrize("name", [name for name in INNER if folder(name) in CORE_ALONE])
 def test_what_knows_contracts_imports_core_alone(name):
-    assert {folder(other) for other in imported(MODULES[name], at_load=False)} <= {folder(name), "core"}
+    assert {folder(other) for other in find_imports(MODULES[name], at_load=False)} <= {folder(name), "core"}
 
 
 def family(name: str) -> str:
@@ -160,7 +160,7 @@ def family(name: str) -> str:
 
 @pytest.mark.parametrize("name", [name for name in INNER if folder(name) == "agents"])
 def test_no_family_of_agents_imports_another(name):
-    others = {other for other in imported(MODULES[name], at_load=False) if folder(other) == "agents"}
+    others = {other for other in find_imports(MODULES[name], at_load=False) if folder(other) == "agents"}
     others -= {f"{root}.agents.settings" for root in ROOTS}  # a row is of the family of the agent that it builds on
     assert {family(other) for other in others} <= {family(name)}
 
@@ -177,7 +177,7 @@ def test_no_module_lies_loose_and_no_folder_is_too_full():
 
 
 def test_no_circle():
-    graph = {name: imported(path, at_load=True) & set(MODULES) for name, path in MODULES.items()}
+    graph = {name: find_imports(path, at_load=True) & set(MODULES) for name, path in MODULES.items()}
     done: set[str] = set()
 
     def walk(name: str, trail: tuple[str, ...]) -> None:
@@ -191,7 +191,7 @@ def test_no_circle():
         walk(name, ())
 
 
-def loaded_by(code: str) -> set[str]:
+def modules_loaded_by(code: str) -> set[str]:
     """The modules that are loaded after some code ran in a fresh process."""
     code += "\nimport sys; print('LOADED', *sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True)
@@ -199,7 +199,7 @@ def loaded_by(code: str) -> set[str]:
 
 
 def test_import_alone_is_cheap():
-    loaded = loaded_by("import forage")
+    loaded = modules_loaded_by("import forage")
     assert not {"jax", "numpy", "equinox", "gymnasium", "forage.core.errors"} & loaded
 
 
@@ -211,7 +211,7 @@ HEAVY = {"jax", "numpy", "equinox", "gymnasium", "optax", "rich", "matplotlib", 
 )
 def test_answers_that_need_no_jax_do_not_load_it(words):
     code = f"from forage.cli.entry import main\ntry:\n    main({words.split()!r})\nexcept SystemExit:\n    pass"
-    loaded = loaded_by(code)
+    loaded = modules_loaded_by(code)
     assert not HEAVY & loaded
 
 

@@ -52,38 +52,38 @@ def figures(**changes):
     return found | changes
 
 
-def of(then, now):
+def verdicts_of(then, now):
     """The verdict on each quantity."""
     found = checking.findings(then, now)
     return {f.quantity.split(" to a return")[0]: f.verdict for f in found}
 
 
-def scored(*returns):
+def score_of(*returns):
     return {"returns": list(returns), "score": float(sorted(returns)[len(returns) // 2])}
 
 
 def test_scores_drift_only_beyond_luck():
     then = figures()
-    assert of(then, figures())["score"] == "same"
-    assert of(then, figures(**scored(5, 6, 5, 6, 5)))["score"] == "worse"
-    assert of(then, figures(**scored(15, 16, 15, 16, 15)))["score"] == "better"
-    assert of(then, figures(**scored(0, 10, 10, 0, 10)))["score"] == "same"  # two unlucky seeds
-    slightly = figures(**scored(9.5, 9.5, 9.5, 9.5, 9.5))
-    assert of(figures(**scored(10, 10, 10, 10, 10)), slightly)["score"] == "same"  # certain, but small
-    below = figures(**scored(-100, -101, -99, -100, -100))  # a tolerance is as large for scores below zero
-    assert of(below, figures(**scored(-105, -104, -106, -105, -105)))["score"] == "same"
-    assert of(below, figures(**scored(-150, -151, -149, -150, -150)))["score"] == "worse"
-    assert of(then, figures(returns=[None] * 5, score=None))["score"] == "worse"
+    assert verdicts_of(then, figures())["score"] == "same"
+    assert verdicts_of(then, figures(**score_of(5, 6, 5, 6, 5)))["score"] == "worse"
+    assert verdicts_of(then, figures(**score_of(15, 16, 15, 16, 15)))["score"] == "better"
+    assert verdicts_of(then, figures(**score_of(0, 10, 10, 0, 10)))["score"] == "same"  # two unlucky seeds
+    slightly = figures(**score_of(9.5, 9.5, 9.5, 9.5, 9.5))
+    assert verdicts_of(figures(**score_of(10, 10, 10, 10, 10)), slightly)["score"] == "same"  # certain, but small
+    below = figures(**score_of(-100, -101, -99, -100, -100))  # a tolerance is as large for scores below zero
+    assert verdicts_of(below, figures(**score_of(-105, -104, -106, -105, -105)))["score"] == "same"
+    assert verdicts_of(below, figures(**score_of(-150, -151, -149, -150, -150)))["score"] == "worse"
+    assert verdicts_of(then, figures(returns=[None] * 5, score=None))["score"] == "worse"
 
 
 def test_steps_to_a_threshold_count_those_that_never_arrive():
     then = figures()
-    assert of(then, figures(threshold_steps=[x + 2 for x in then["threshold_steps"]]))["steps"] == "same"
-    assert of(then, figures(threshold_steps=[300.0, 310, 320, 330, 340]))["steps"] == "worse"
-    assert of(then, figures(threshold_steps=[20.0, 21, 22, 23, 24]))["steps"] == "better"
+    assert verdicts_of(then, figures(threshold_steps=[x + 2 for x in then["threshold_steps"]]))["steps"] == "same"
+    assert verdicts_of(then, figures(threshold_steps=[300.0, 310, 320, 330, 340]))["steps"] == "worse"
+    assert verdicts_of(then, figures(threshold_steps=[20.0, 21, 22, 23, 24]))["steps"] == "better"
     never = figures(threshold_steps=[500.0] * 5, threshold_reached=[False] * 5)
-    assert of(then, never)["steps"] == "worse" and of(never, then)["steps"] == "better"
-    assert of(never, never)["steps"] == "same"
+    assert verdicts_of(then, never)["steps"] == "worse" and verdicts_of(never, then)["steps"] == "better"
+    assert verdicts_of(never, never)["steps"] == "same"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_steps_to_a_threshold_count_those_that_never_arrive():
 )
 def test_speed_and_cost_have_tolerances(quantity, worse, same, better):
     for verdict, change in (("worse", worse), ("same", same), ("better", better)):
-        assert of(figures(), figures(**change)) == of(figures(), figures()) | {quantity: verdict}
+        assert verdicts_of(figures(), figures(**change)) == verdicts_of(figures(), figures()) | {quantity: verdict}
 
 
 @pytest.mark.parametrize(
@@ -107,23 +107,23 @@ def test_speed_and_cost_have_tolerances(quantity, worse, same, better):
     ],
 )
 def test_elsewhere_only_learning_is_judged(there, said):
-    found = checking.findings(figures(), figures(speed=1.0, **scored(0, 0, 0, 0, 0), **there))
+    found = checking.findings(figures(), figures(speed=1.0, **score_of(0, 0, 0, 0, 0), **there))
     assert [f.verdict for f in found] == ["worse", "same"] + ["not compared"] * 3
     assert said in found[2].said
     assert checking.verdict(found[1:]) == "same" and checking.verdict(found) == "worse"
 
 
 def test_what_is_noisy_gets_a_second_chance_and_scores_do_not():
-    slow, bad = figures(speed=5.0), figures(speed=5.0, **scored(0, 0, 0, 0, 0))
+    slow, bad = figures(speed=5.0), figures(speed=5.0, **score_of(0, 0, 0, 0, 0))
 
-    def checked(*measured):
+    def check_case(*measured):
         given = iter(measured)
         return {f.quantity: f.verdict for f in checking.check("x", figures(), lambda _: next(given))}
 
-    assert checked(slow, figures())["speed"] == "same"
-    assert checked(slow, slow)["speed"] == "worse"
-    assert checked(figures())["speed"] == "same"  # measured once
-    assert checked(bad, figures())["score"] == "worse"
+    assert check_case(slow, figures())["speed"] == "same"
+    assert check_case(slow, slow)["speed"] == "worse"
+    assert check_case(figures())["speed"] == "same"  # measured once
+    assert check_case(bad, figures())["score"] == "worse"
 
 
 @pytest.mark.thorough
@@ -149,9 +149,9 @@ def test_bad_input_is_one_sentence(capsys, tmp_path, monkeypatch):
     assert "no option --steps" in refused("measure", "ppo-cartpole", "--steps", "3")
     settings = ROWS["ppo-cartpole"].settings() | {"steps": 5}
     file.write_text(json.dumps({"ppo-cartpole": figures(settings=settings)}))
-    assert "steps of ppo-cartpole changed from 5 to 100000" in refused("check", "ppo-cartpole", "--file", file)
+    assert "steps of ppo-cartpole changed from 5 to 100000" in check_refused("check", "ppo-cartpole", "--file", file)
     monkeypatch.setitem(ROWS, "elsewhere", Row("ppo", "nowhere_at_all:Thing", 100, 1.0))
-    assert "elsewhere could not be measured: " in (said := refused("measure", "elsewhere", "--file", file))
+    assert "elsewhere could not be measured: " in (said := check_refused("measure", "elsewhere", "--file", file))
     assert "nowhere_at_all" in said
     monkeypatch.setitem(ROWS, "crash", Row("ppo", "CartPole-v1", 100, 1.0, {"hidden_sizes": "abc"}))
     assert "crash could not be measured: hidden_sizes of ppo is a list" in refused("measure", "crash", "--file", file)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import jax
 import pytest
-from tiers import gated
+from tiers import gate_cases
 
 from forage.cli import train
 from forage.cli.arguments import FLAGS, LISTS
@@ -19,7 +19,7 @@ COMMANDS = re.findall(r"^forage train (.+)$", TEXT, re.MULTILINE)
 PYTHON = re.findall(r"```python\n(.+?)```", TEXT, re.DOTALL)
 
 
-@pytest.mark.parametrize("command", gated(COMMANDS, COMMANDS[::4]))
+@pytest.mark.parametrize("command", gate_cases(COMMANDS, COMMANDS[::4]))
 def test_command(command, tmp_path, monkeypatch):
     (tmp_path / "my_networks.py").write_text(next(block for block in PYTHON if "class Waves" in block))
     monkeypatch.chdir(tmp_path)

@@ -53,7 +53,7 @@ def follow(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     verb, *words = command.split()[1:]
     if verb == "train":
         words += ["--evaluation-episodes", "2", "--quiet"]
-    code, _, said = small.here(capsys, verb, *words)
+    code, _, said = small.run_command(capsys, verb, *words)
     assert code == 0, f"{command}: {said}"
 
 
@@ -61,7 +61,7 @@ def follow(command: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_shared_policy_needs_no_checkpoints(tmp_path, capsys):
     run = tmp_path / "run"
     words = ["--steps", "1k", "--seeds", "1", "--evaluation-episodes", "1", "--quiet", "--directory", run]
-    assert small.here(capsys, "train", "ppo", "CartPole-v1", *words)[0] == 0
+    assert small.run_command(capsys, "train", "ppo", "CartPole-v1", *words)[0] == 0
     shutil.rmtree(run / "checkpoints")
     import forage
 

@@ -34,24 +34,24 @@ def effort(tmp_path, monkeypatch):
 
 
 def test_the_parts_stand_beside_forages(effort, capsys):
-    _, out, _ = small.here(capsys, "list")
+    _, out, _ = small.run_command(capsys, "list")
     assert "forage-effort agent: calm-ppo; rewards: effort" in " ".join(out.split())
-    _, out, _ = small.here(capsys, "list", "rewards")
+    _, out, _ = small.run_command(capsys, "list", "rewards")
     assert "less a price for strong actions: r - price |a|^2. (forage-effort)" in " ".join(out.split())
-    _, out, _ = small.here(capsys, "show", "effort")
+    _, out, _ = small.run_command(capsys, "show", "effort")
     assert "larger makes weaker actions" in " ".join(out.split()) and "(0 or more)" in out
     assert "source forage_effort.effort Effort (forage-effort)\npage https://effort.example/parts/effort\n" in out
-    _, out, _ = small.here(capsys, "show", "calm-ppo")
+    _, out, _ = small.run_command(capsys, "show", "calm-ppo")
     assert "preset Pendulum-v1: discount 0.95; 200,000 steps (tuned by hand)" in " ".join(out.split())
     found = completion.candidates("forage train calm")
     assert found["calm-ppo"].endswith("a small clip and few epochs. (forage-effort)")
     assert "--rewards.price" in completion.candidates("forage train calm-ppo Pendulum-v1 --rewards effort --rewards.")
     assert "--clip" in completion.candidates("forage train calm-ppo --cl")
-    code, _, error = small.here(
+    code, _, error = small.run_command(
         capsys, "train", "calm-ppo", "Pendulum-v1", "--rewards", "effort", "--rewards.price", -1
     )
     assert code == 2 and error == "price of effort is 0 or more, not -1.\n"
-    _, _, error = small.here(capsys, "train", "calm-pp", "Pendulum-v1")
+    _, _, error = small.run_command(capsys, "train", "calm-pp", "Pendulum-v1")
     assert "Did you mean 'calm-ppo'" in error
 
 
@@ -76,7 +76,7 @@ def test_what_the_page_says_runs(effort, capsys, monkeypatch):
     # Other code of the package
     path = effort / "forage_effort" / "calm.py"
     path.write_text(path.read_text() + "\n# later\n")
-    code, _, error = small.here(capsys, "evaluate", run, "--episodes", 1)
+    code, _, error = small.run_command(capsys, "evaluate", run, "--episodes", 1)
     assert code == 0 and "was trained with another forage-effort than the one here" in error
     # No package
     monkeypatch.setattr("sys.path", [one for one in sys.path if one != str(effort)])
@@ -84,7 +84,7 @@ def test_what_the_page_says_runs(effort, capsys, monkeypatch):
     with pytest.raises(ForageError, match=r"^The part 'calm-ppo' is of the package forage-effort, which is not inst"):
         forage.load(run)
     for words in (["evaluate", run], ["resume", run], ["report", run]):
-        code, _, error = small.here(capsys, *words)
+        code, _, error = small.run_command(capsys, *words)
         assert (
             code == 0 if words[0] == "report" else (code == 2 and "forage-effort" in error and error.count("\n") == 1)
         )

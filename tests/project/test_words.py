@@ -12,7 +12,7 @@ import words
 
 
 @pytest.fixture(scope="module")
-def collected() -> words.Collected:
+def definitions() -> words.Collected:
     return words.collect_all(words.sources())
 
 
@@ -110,8 +110,8 @@ def test_shortened_sources_have_the_same_docstrings_and_names() -> None:
         assert words.collect_source(path, text) == words.collect_source(path, text, ast.parse), path
 
 
-def test_no_module_fails_more_often_than_before(collected: words.Collected) -> None:
-    docstrings, names = collected
+def test_no_module_fails_more_often_than_before(definitions: words.Collected) -> None:
+    docstrings, names = definitions
     left = words.load_left()
     for kind, failures in (
         ("docstrings", list(words.docstring_failures(docstrings))),
@@ -129,25 +129,25 @@ def test_no_module_fails_more_often_than_before(collected: words.Collected) -> N
 
 
 def test_numbers_can_only_be_lowered() -> None:
-    def lowered(left: dict, **modules: int) -> dict:
+    def lower_counts(left: dict, **modules: int) -> dict:
         docstrings = [
             words.Docstring(f"{path}.py", number, "", "Something." if number else "Loss.")
             for path, count in modules.items()
             for number in range(count + 1)
         ]
-        return words.lowered({"wh_share": 0.5, "names": {}, "docstrings": left}, docstrings, [])["docstrings"]
+        return words.lower_counts({"wh_share": 0.5, "names": {}, "docstrings": left}, docstrings, [])["docstrings"]
 
-    assert lowered({"a.py": 2, "b.py": 1}, a=1, b=0) == {"a.py": 1}
-    assert lowered({"a.py": 2, "b.py": 1}, a=2, moved=1) == {"a.py": 2, "moved.py": 1}
+    assert lower_counts({"a.py": 2, "b.py": 1}, a=1, b=0) == {"a.py": 1}
+    assert lower_counts({"a.py": 2, "b.py": 1}, a=2, moved=1) == {"a.py": 2, "moved.py": 1}
     with pytest.raises(ValueError, match=r"more docstrings fail than before in a\.py"):
-        lowered({"a.py": 2, "b.py": 3}, a=3, b=1)
+        lower_counts({"a.py": 2, "b.py": 3}, a=3, b=1)
     with pytest.raises(ValueError, match=r"in new\.py"):
-        lowered({"a.py": 2, "b.py": 1}, a=1, b=1, new=1)
+        lower_counts({"a.py": 2, "b.py": 1}, a=1, b=1, new=1)
 
 
 @pytest.mark.skipif(not Path("forage_papers").is_dir(), reason="there are no papers here")
-def test_exceptions_are_few_and_still_needed(collected: words.Collected) -> None:
-    docstrings, names = collected
+def test_exceptions_are_few_and_still_needed(definitions: words.Collected) -> None:
+    docstrings, names = definitions
     assert len(words.DOCSTRING_EXCEPTIONS) <= 10 and len(words.NAME_EXCEPTIONS) <= 10
     failing = {f"{one.path}::{one.owner}" for one in docstrings if words.docstring_faults(one.text)}
     assert set(words.DOCSTRING_EXCEPTIONS) <= failing

@@ -24,7 +24,7 @@ def own(tmp_path, monkeypatch):
 @pytest.mark.parametrize("command", first(1, COMMANDS), ids=lambda command: re.findall(r"py:(\w+)", command)[0])
 def test_what_the_page_says_runs(own, command, monkeypatch, capsys):
     quick = ["--evaluation-episodes", "2", "--directory", "run", "--quiet"]
-    code, _, said = small.here(capsys, *command.split()[1:], *quick)
+    code, _, said = small.run_command(capsys, *command.split()[1:], *quick)
     assert code == 0, said
     found = json.loads((own / "run" / "evaluation.json").read_text())
     assert found["episodes"] == 2
@@ -38,5 +38,5 @@ def test_what_is_no_part_is_said(own, capsys):
         (["ppo", "Pendulum-v1", "--memory", "my_parts.py:Effort"], "is not of the port memory"),
         (["my_parts.py:LinearQ", "Pendulum-v1"], "CartPole-v1 works"),
     ):
-        code, _, error = small.here(capsys, "train", *words, "--steps", "100", "--seeds", "1")
+        code, _, error = small.run_command(capsys, "train", *words, "--steps", "100", "--seeds", "1")
         assert code == 2 and said in error

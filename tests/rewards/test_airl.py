@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import small
 from reward_helpers import CLOCK, KEY, spec_of
-from test_gail import SMALL, SPEC, rollout, rows, shown, written
+from test_gail import SMALL, SPEC, rollout, rows, show, write_file
 from tiers import first
 
 from forage.agents.actor_critic.sac import SAC
@@ -25,7 +25,7 @@ def policy(observation, action):
     return jnp.where(action == 1, LOG, np.log(0.75))
 
 
-def through(sight, *inputs):
+def pass_through(sight, *inputs):
     """A network's output in NumPy: one hidden layer of tanh."""
     first, last = sight.head.layers
     hidden = np.tanh(np.concatenate(inputs, 1) @ np.asarray(first.weight) + np.asarray(first.bias))
@@ -42,13 +42,13 @@ def by_hand(rewards, state, experience):
     action = np.eye(2)[np.asarray(experience.action)]
     inputs = (now, zero) if rewards.state_only else (now, action, zero)
     network, discount = state.network, rewards.discount
-    later, before = through(network.potential, after, ends), through(network.potential, now, zero)
-    return through(network.reward, *inputs) + discount * later - before
+    later, before = pass_through(network.potential, after, ends), pass_through(network.potential, now, zero)
+    return pass_through(network.reward, *inputs) + discount * later - before
 
 
 @pytest.mark.parametrize("state_only", first(1, [True, False]))
 def test_what_is_paid_and_the_loss_by_hand(state_only):
-    rewards = AIRL(shown(16), state_only=state_only, absorbing=False, gradient_penalty=0.0, discount=0.9, **SMALL)
+    rewards = AIRL(show(16), state_only=state_only, absorbing=False, gradient_penalty=0.0, discount=0.9, **SMALL)
     state = small.at_once(lambda: rewards.init(KEY, SPEC, 4))
     own, theirs = (type(state.kept)(*(getattr(e, n) for n in state.kept._fields)) for e in (rows(16, -1), rows(16, 1)))
     _, metrics = small.compute(lambda s, a, b: rewards.update(s, a, b, KEY, policy), state, own, theirs)
@@ -68,12 +68,12 @@ def test_what_is_paid_and_the_loss_by_hand(state_only):
 
 
 def test_the_absorbing_state_has_a_potential():
-    rewards = AIRL(shown(16), entropy=False, discount=0.9, **SMALL)
+    rewards = AIRL(show(16), entropy=False, discount=0.9, **SMALL)
     state = small.at_once(lambda: rewards.init(KEY, SPEC, 4))
     found = small.compute(rewards.relabel, state, rollout(32, -1.0, True)).reward.reshape(-1)
     nothing, one = np.zeros((1, 2)), np.ones((1, 1))
-    h = through(state.network.potential, nothing, one)
-    beyond = through(state.network.reward, nothing, nothing, one) + 0.9 * h - h
+    h = pass_through(state.network.potential, nothing, one)
+    beyond = pass_through(state.network.reward, nothing, nothing, one) + 0.9 * h - h
     np.testing.assert_allclose(found, by_hand(rewards, state, rows(32, -1.0, True)) + 9 * beyond, rtol=1e-4, atol=1e-5)
 
 
@@ -116,20 +116,20 @@ def test_agents_say_how_probable_their_actions_are(name):
 @pytest.mark.parametrize(("agent", "environment"), [("ppo", "CartPole-v1"), ("sac", "Pendulum-v1")])
 def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
     _, _, options = small.AGENTS[agent]
-    rewards = AIRL(written(tmp_path / "a.npz", environment), **SMALL)
+    rewards = AIRL(write_file(tmp_path / "a.npz", environment), **SMALL)
     setup = resolve(agent, environment, steps=320, seeds=[3, 7], rewards=rewards, agent_options=options)
-    again, runner, _ = small.resumed(setup, tmp_path, 4)
+    again, runner, _ = small.resume_run(setup, tmp_path, 4)
     assert small.differing(runner.state, again.state) == []
 
 
 def test_who_cannot_say_is_refused(tmp_path):
-    data = written(tmp_path / "a.npz")
+    data = write_file(tmp_path / "a.npz")
 
-    def refused(words, agent, rewards, **options):
+    def check_refused(words, agent, rewards, **options):
         with pytest.raises(ForageError, match=words):
             resolve(agent, "CartPole-v1", seeds=1, steps=4000, rewards=rewards, agent_options=options).runner()
 
-    refused("which DQN here cannot say; use an agent that draws its actions", "dqn", AIRL(data))
-    refused("which PPO here cannot say", "ppo", AIRL(data), gru_size=4)
-    refused("Scale around it does not pass that on", "ppo", Scale(0.5, inner=AIRL(data)))
-    refused("Scale around it does not pass that on", "ppo", Scale(0.5, inner=Scale(2.0, inner=AIRL(data))))
+    check_refused("which DQN here cannot say; use an agent that draws its actions", "dqn", AIRL(data))
+    check_refused("which PPO here cannot say", "ppo", AIRL(data), gru_size=4)
+    check_refused("Scale around it does not pass that on", "ppo", Scale(0.5, inner=AIRL(data)))
+    check_refused("Scale around it does not pass that on", "ppo", Scale(0.5, inner=Scale(2.0, inner=AIRL(data))))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from check_helpers import check
 from gymnasium import spaces
-from tiers import gated
+from tiers import gate_cases
 
 import forage
 from forage.agents.policy_gradient.ppo import PPO
@@ -58,7 +58,7 @@ RUNS = [
 
 @needs_ale
 @pytest.mark.thorough
-@pytest.mark.parametrize(("agent", "options"), gated(RUNS, RUNS[:1]))
+@pytest.mark.parametrize(("agent", "options"), gate_cases(RUNS, RUNS[:1]))
 def test_short_runs_of_a_game(agent, options, tmp_path):
     """With the preset except for sizes: the game's own rewards and ends in the curve and the score."""
     run = forage.train(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import small
 from reward_helpers import KEY, experience_of, learn, spec_of
-from tiers import gated
+from tiers import gate_cases
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.policy import AgentPolicy
@@ -23,7 +23,7 @@ from forage.rewards.bonuses.rnd import RND
 from forage.rewards.scaling import NormaliseReturn, Scale
 
 
-class Noted(Bonus):
+class NotedBonus(Bonus):
     """Novelty is the stored note: the time of the step within its rollout, plus one."""
 
     normalise: bool = False
@@ -51,7 +51,7 @@ def at(share):
     [("fixed", [2.0, 2.0, 2.0]), ("linear", [2.0, 1.1, 0.2]), ("exponential", [2.0, 2 * 0.1**0.5, 0.2])],
 )
 def test_weights_follow_their_schedule(schedule, weights):
-    bonus = Noted(2.0, 0.1, schedule)
+    bonus = NotedBonus(2.0, 0.1, schedule)
     found = [float(bonus.scheduled_weight(RunningNorm.from_shape(()), at(share))) for share in (0.0, 0.5, 1.0)]
     np.testing.assert_allclose(found, weights, rtol=1e-6)
 
@@ -60,8 +60,8 @@ def test_a_balanced_weight_grows_with_what_is_rewarded():
     rng = np.random.default_rng(0)
     reward, ended = rng.normal(size=(50, 2)), rng.random((50, 2)) < 0.1
 
-    def learned(factor):
-        bonus = Noted(0.5, schedule="balanced", norm_discount=0.9)
+    def run_learn(factor):
+        bonus = NotedBonus(0.5, schedule="balanced", norm_discount=0.9)
         state = bonus.init(KEY, spec_of(), 2)
         return float(bonus.learn(state, experience_of(factor * reward, ended), at(0.0), KEY)[0].weight)
 
@@ -70,13 +70,13 @@ def test_a_balanced_weight_grows_with_what_is_rewarded():
         running = 0.9 * running + now
         returns.append(running)
         running = np.where(over, 0, running)
-    np.testing.assert_allclose(learned(1.0), 0.5 * np.std(returns), rtol=1e-4)
-    np.testing.assert_allclose(learned(100.0), 100 * learned(1.0), rtol=1e-4)
-    assert learned(0.0) == 0.5  # nothing was rewarded yet
+    np.testing.assert_allclose(run_learn(1.0), 0.5 * np.std(returns), rtol=1e-4)
+    np.testing.assert_allclose(run_learn(100.0), 100 * run_learn(1.0), rtol=1e-4)
+    assert run_learn(0.0) == 0.5  # nothing was rewarded yet
 
 
 def test_bonuses_add_up_and_each_keeps_its_note():
-    rewards = Noted(10.0, inner=Scale(2.0, inner=Noted(1.0)))
+    rewards = NotedBonus(10.0, inner=Scale(2.0, inner=NotedBonus(1.0)))
     state = small.at_once(lambda: rewards.init(KEY, spec_of(), 3))
     rollout = experience_of(np.ones((4, 3)))
     state, note, _ = rewards.learn(state, rollout, at(0.0), KEY)
@@ -87,7 +87,7 @@ def test_bonuses_add_up_and_each_keeps_its_note():
 
 
 def test_a_normalised_bonus_has_returns_of_unit_spread():
-    rewards = Noted(1.0, normalise=True, norm_discount=0.0)
+    rewards = NotedBonus(1.0, normalise=True, norm_discount=0.0)
     state = small.at_once(lambda: rewards.init(KEY, spec_of(), 3))
     rollout = experience_of(np.ones((4, 3)))
     state, note, _ = rewards.learn(state, rollout, at(0.0), KEY)
@@ -100,7 +100,7 @@ def test_an_agent_gets_the_sum_or_hears_of_the_bonus_by_itself(own_head, monkeyp
     """PPO's input for learning, recorded by a spy in place of its `learn`."""
     spec = spec_of(gymnasium.spaces.Box(-1, 1, (2,), np.float32))
     agent = PPO(num_envs=2, rollout_length=4, minibatches=1, hidden_sizes=(8,), bonus_head=own_head)
-    learner = Learner(agent, AgentPolicy(), Noted(10.0), LastRollout(), spec)
+    learner = Learner(agent, AgentPolicy(), NotedBonus(10.0), LastRollout(), spec)
     heard = {}
 
     def spy(self, state, batch, clock, key):
@@ -135,7 +135,7 @@ LEARNING = {
 }
 
 
-@pytest.mark.parametrize("name", gated(LEARNING, list(LEARNING)[:2]))
+@pytest.mark.parametrize("name", gate_cases(LEARNING, list(LEARNING)[:2]))
 def test_nothing_is_learned_from_agents_that_have_left(name):
     """The values in the rows of agents that have left do not matter."""
     rewards, rng = LEARNING[name], np.random.default_rng(0)

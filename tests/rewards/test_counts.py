@@ -17,7 +17,7 @@ from forage.rewards.bonuses.counts import Counts, SimHash, primes_below
 BOX, NUMBER = gymnasium.spaces.Box, gymnasium.spaces.Discrete
 
 
-def seen(states, actions=None, space=None, **options):
+def observe(states, actions=None, space=None, **options):
     """The state of a part that has seen one rollout, and the rollout."""
     states = np.asarray(states)
     rewards = Counts(weight=2.0, **options)
@@ -31,7 +31,7 @@ def seen(states, actions=None, space=None, **options):
 
 
 def test_a_visit_is_paid_by_how_many_there_were():
-    rewards, state, rollout, metrics = seen([[3, 0], [3, 1], [3, 0]], space=NUMBER(4))
+    rewards, state, rollout, metrics = observe([[3, 0], [3, 1], [3, 0]], space=NUMBER(4))
     np.testing.assert_array_equal(state.own.visits, [[2, 1, 0, 3]])
     expected = 2 / np.sqrt([[3, 2], [3, 1], [3, 2]])
     np.testing.assert_allclose(relabel(rewards, state, rollout).rewards["bonus"], expected, rtol=1e-6)
@@ -46,7 +46,7 @@ def test_a_visit_is_paid_by_how_many_there_were():
 
 
 def test_a_pseudocount_is_added():
-    rewards, state, rollout, _ = seen([[0], [0]], space=NUMBER(2), pseudocount=0.25)
+    rewards, state, rollout, _ = observe([[0], [0]], space=NUMBER(2), pseudocount=0.25)
     np.testing.assert_allclose(relabel(rewards, state, rollout).rewards["bonus"], 2 / 1.5, rtol=1e-6)
 
 
@@ -82,7 +82,9 @@ def test_an_episode_of_many_states_forgets_the_oldest():
 
 
 def test_what_was_done_where():
-    rewards, state, rollout, _ = seen([[2, 2], [2, 0], [2, 2]], [[0, 1], [1, 1], [1, 1]], NUMBER(3), of="state-action")
+    rewards, state, rollout, _ = observe(
+        [[2, 2], [2, 0], [2, 2]], [[0, 1], [1, 1], [1, 1]], NUMBER(3), of="state-action"
+    )
     np.testing.assert_array_equal(state.own.visits, [[0, 1, 0, 0, 1, 4]])  # (state, action) = (0, 1), (2, 0), (2, 1)
     np.testing.assert_allclose(relabel(rewards, state, rollout).rewards["bonus"], [[2, 1], [1, 2], [1, 1]], rtol=1e-6)
 
@@ -97,7 +99,7 @@ def test_what_was_done_where():
     ],
 )
 def test_small_spaces_of_whole_numbers_have_a_cell_for_each_state(space, states, cells):
-    _, state, _, _ = seen(states, space=space)
+    _, state, _, _ = observe(states, space=space)
     assert np.flatnonzero(state.own.visits[0]).tolist() == sorted(cells)
 
 
@@ -127,13 +129,13 @@ def test_the_least_of_the_tables_is_right_where_states_are_few_and_never_too_lit
     rng = np.random.default_rng(1)
     points = rng.normal(size=(40, 6))
     chosen = rng.integers(0, 40, (50, 4))
-    rewards, state, rollout, _ = seen(
+    rewards, state, rollout, _ = observe(
         jnp.asarray(points[chosen], jnp.float32), space=BOX(-9, 9, (6,), np.float32), buckets=50
     )
     true = np.bincount(chosen.reshape(-1), minlength=40)[chosen]
     counted = (2 / np.asarray(relabel(rewards, state, rollout).rewards["bonus"])) ** 2
     assert (counted > true - 0.01).all() and (np.abs(counted - true) < 0.01).mean() > 0.5
-    exact, state, rollout, _ = seen(np.asarray(points[chosen], jnp.float32), space=BOX(-9, 9, (6,), np.float32))
+    exact, state, rollout, _ = observe(np.asarray(points[chosen], jnp.float32), space=BOX(-9, 9, (6,), np.float32))
     np.testing.assert_allclose((2 / relabel(exact, state, rollout).rewards["bonus"]) ** 2, true, rtol=1e-4)
 
 

@@ -33,7 +33,7 @@ def rows(count, place, terminated=False):
     return Experience(seen[:-1], action, np.ones(count, np.float32), seen[1:], flag, ~flag & False, source, ())
 
 
-def shown(count=32, place=1.0, terminated=False):
+def show(count=32, place=1.0, terminated=False):
     return Demonstrations("a.npz", "", jax.tree.map(jnp.asarray, rows(count, place, terminated)))
 
 
@@ -41,7 +41,7 @@ def rollout(count=32, place=-1.0, terminated=False):
     return jax.tree.map(lambda x: x.reshape(count // 4, 4, *x.shape[1:]), rows(count, place, terminated))
 
 
-def begun(rewards):
+def begin(rewards):
     return small.at_once(lambda: rewards.init(KEY, SPEC, 4))
 
 
@@ -57,8 +57,8 @@ def by_hand(state, experience):
 
 def test_one_update_by_hand():
     """The loss is the cross-entropy of both kinds, and Adam's first step goes by the sign of its slope."""
-    rewards = GAIL(shown(16), gradient_penalty=0.0, absorbing=False, learning_rate=0.01, **SMALL)
-    state = begun(rewards)
+    rewards = GAIL(show(16), gradient_penalty=0.0, absorbing=False, learning_rate=0.01, **SMALL)
+    state = begin(rewards)
     own, theirs = (type(state.kept)(*(getattr(e, n) for n in state.kept._fields)) for e in (rows(16, -1), rows(16, 1)))
     after, metrics = small.compute(lambda s, own, theirs: rewards.update(s, own, theirs, KEY), state, own, theirs)
     mine, good = by_hand(state, rows(16, -1)), by_hand(state, rows(16, 1))
@@ -73,8 +73,8 @@ def test_one_update_by_hand():
 
 def test_the_gradient_penalty_by_hand():
     """Of a linear logit the slope is its weights, everywhere."""
-    rewards = GAIL(shown(16), absorbing=False, **(SMALL | {"hidden_sizes": ()}))
-    state = begun(rewards)
+    rewards = GAIL(show(16), absorbing=False, **(SMALL | {"hidden_sizes": ()}))
+    state = begin(rewards)
     weight = np.asarray(state.network.sight.head.layers[0].weight).ravel()
     mine, theirs = (rewards.sight(state, type(state.kept)(*(getattr(e, n) for n in state.kept._fields)))
                     for e in (rows(16, -1), rows(16, 1)))  # fmt: skip
@@ -91,16 +91,16 @@ def test_the_gradient_penalty_by_hand():
     ],
 )
 def test_what_is_paid_by_hand(paid, pays):
-    rewards = GAIL(shown(), paid=paid, absorbing=False, **SMALL)
-    state = begun(rewards)
+    rewards = GAIL(show(), paid=paid, absorbing=False, **SMALL)
+    state = begin(rewards)
     logit = by_hand(state, rows(32, -1.0))
     found = relabel(rewards, state, rollout()).reward.reshape(-1)
     np.testing.assert_allclose(found, pays(1 / (1 + np.exp(-logit))), rtol=1e-3, atol=1e-5)
 
 
-def undecided(rewards):
+def undecided_state(rewards):
     """Return the state of a discriminator with probability 0.6 for every transition."""
-    state = begun(rewards)
+    state = begin(rewards)
     last = jax.tree.map(lambda x: jnp.full_like(x, np.log(1.5) * (x.ndim == 1)), state.network.sight.head.layers[-1])
     return state._replace(network=equinox.tree_at(lambda n: n.sight.head.layers[-1], state.network, last))
 
@@ -111,8 +111,8 @@ def test_the_length_of_an_episode_earns_nothing_by_itself(paid, absorbing):
     """If all transitions are equal, a short episode is worth as much as a long one; without `absorbing`, the sign
     of the rewards favours long ones (positive) or short ones (negative).
     """
-    rewards = GAIL(shown(), paid=paid, absorbing=absorbing, discount=0.9, **SMALL)
-    state = undecided(rewards)
+    rewards = GAIL(show(), paid=paid, absorbing=absorbing, discount=0.9, **SMALL)
+    state = undecided_state(rewards)
     worth = {}
     for length in (4, 32):
         episode = jax.tree.map(lambda x, n=length: x[:n, None], rows(32, 0.0))
@@ -131,8 +131,8 @@ def test_the_length_of_an_episode_earns_nothing_by_itself(paid, absorbing):
 @pytest.mark.parametrize("theirs", [True, False])
 def test_an_end_is_worth_what_it_is_worth_to_the_demonstrator(theirs):
     """The discriminator learns from which side absorbing states are: demonstrators, or the agent alone."""
-    rewards = GAIL(shown(32, 1.0, theirs), learning_rate=0.01, transitions_per_update=1, paid="logit", **SMALL)
-    state = begun(rewards)
+    rewards = GAIL(show(32, 1.0, theirs), learning_rate=0.01, transitions_per_update=1, paid="logit", **SMALL)
+    state = begin(rewards)
     for key in jax.random.split(KEY, 6):
         state, _, metrics = learn(rewards, state, rollout(32, 1.0, not theirs), key)
     assert np.isfinite(list(metrics.values())).all()
@@ -141,8 +141,8 @@ def test_an_end_is_worth_what_it_is_worth_to_the_demonstrator(theirs):
 
 
 def test_a_discriminator_tells_one_from_the_other_and_pays_for_it():
-    rewards = GAIL(shown(), learning_rate=0.01, transitions_per_update=1, **SMALL)
-    state = begun(rewards)
+    rewards = GAIL(show(), learning_rate=0.01, transitions_per_update=1, **SMALL)
+    state = begin(rewards)
     for key in jax.random.split(KEY, 6):
         state, _, metrics = learn(rewards, state, rollout(), key)
     assert metrics["demonstrations_told"] > 0.95 and metrics["own_told"] > 0.95
@@ -152,8 +152,8 @@ def test_a_discriminator_tells_one_from_the_other_and_pays_for_it():
 
 
 def test_the_newest_transitions_are_kept():
-    rewards = GAIL(shown(), **(SMALL | {"capacity": 40}))
-    state = begun(rewards)
+    rewards = GAIL(show(), **(SMALL | {"capacity": 40}))
+    state = begin(rewards)
     for place in (3.0, 4.0):
         state, _, _ = learn(rewards, state, rollout(32, place), KEY)
     kept = np.asarray(state.kept.observation)
@@ -161,7 +161,7 @@ def test_the_newest_transitions_are_kept():
     assert near == [8, 32]
 
 
-def written(path, environment="CartPole-v1", count=60):
+def write_file(path, environment="CartPole-v1", count=60):
     random = np.random.default_rng(0)
     setup = resolve("ppo", environment, seeds=1)
     space = setup.spec.action_space
@@ -174,7 +174,7 @@ def written(path, environment="CartPole-v1", count=60):
 
 
 def test_bad_files_are_refused_in_one_sentence(tmp_path, capsys):
-    data = written(tmp_path / "a.npz")
+    data = write_file(tmp_path / "a.npz")
     damaged = tmp_path / "damaged.npz"
     damaged.write_bytes(Path(data).read_bytes()[:-500])
     cases = {
@@ -186,7 +186,7 @@ def test_bad_files_are_refused_in_one_sentence(tmp_path, capsys):
     for case, words in cases.items():
         environment, file = case.split()
         run = ("--steps", "1000", "--seeds", "1", "--directory", tmp_path / "run")
-        code, _, err = small.here(
+        code, _, err = small.run_command(
             capsys, "train", "ppo", environment, "--rewards", "gail", "--rewards.demonstrations", tmp_path / file, *run
         )
         assert code == 2 and words in err and len(err.strip().splitlines()) == 1
@@ -199,20 +199,20 @@ RESUMED = [("ppo", "CartPole-v1"), ("sac", "Pendulum-v1"), ("ppo", "gymnasium:Ca
 @pytest.mark.parametrize(("agent", "environment"), RESUMED)
 @pytest.mark.thorough
 def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
-    data = written(tmp_path / "a.npz", environment.removeprefix("gymnasium:"))
+    data = write_file(tmp_path / "a.npz", environment.removeprefix("gymnasium:"))
     _, _, options = small.AGENTS[agent]
     rewards = GAIL(data, **SMALL)
     setup = resolve(agent, environment, steps=320, seeds=[3, 7], rewards=rewards, agent_options=options)
-    again, runner, _ = small.resumed(setup, tmp_path, 4)
+    again, runner, _ = small.resume_run(setup, tmp_path, 4)
     assert small.differing(runner.state, again.state) == []
     shapes = [x.shape for x in jax.tree.leaves(runner.state)]
     assert not any(60 in shape for shape in shapes)  # checkpoints have no copy of the data
 
 
 def test_another_file_in_its_place_is_refused(tmp_path):
-    data = written(tmp_path / "a.npz")
+    data = write_file(tmp_path / "a.npz")
     setup = resolve("ppo", "CartPole-v1", steps=320, seeds=1, rewards=GAIL(data, **SMALL))
-    written(tmp_path / "a.npz", count=40)
+    write_file(tmp_path / "a.npz", count=40)
     with pytest.raises(ForageError, match="does not hold the demonstrations that this run began with"):
         from_config(json.loads(json.dumps(setup.config()))).runner()
 

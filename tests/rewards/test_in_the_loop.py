@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from reward_helpers import KEY
-from tiers import gated
+from tiers import gate_cases
 
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.policy_gradient.ppo import PPO
@@ -57,7 +57,7 @@ def shapes(tree):
     return jax.tree.map(lambda x: (x.shape, x.dtype), tree)
 
 
-@pytest.mark.parametrize(("name", "agent"), gated(itertools.product(BONUSES, AGENTS), ONCE))
+@pytest.mark.parametrize(("name", "agent"), gate_cases(itertools.product(BONUSES, AGENTS), ONCE))
 def test_a_turn_keeps_the_shape_of_everything(name, agent):
     make_agent, environment = AGENTS[agent]
     loop = loop_of(small(BONUSES[name]), make_agent(), environment)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from reward_helpers import CLOCK, KEY, experience_of, spec_of
 from small import differing
-from tiers import gated
+from tiers import gate_cases
 
 from forage.config import registry
 from forage.core.ports import Rewards
@@ -33,7 +33,7 @@ def rollout_of(name, reward, truncated):
     return rollout._replace(observation=seen, next_observation=seen[::-1], action=np.zeros((3, 2), np.int32))
 
 
-@pytest.mark.parametrize("name", gated(CASES, ["normalise-return", "counts"]))
+@pytest.mark.parametrize("name", gate_cases(CASES, ["normalise-return", "counts"]))
 def test_a_lost_episode_is_as_one_truncated_at_the_newest_step(name):
     rewards, spec = CASES[name](), spec_of(SPACES.get(name))
     reward = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
@@ -56,13 +56,13 @@ def test_a_lost_episode_is_as_one_truncated_at_the_newest_step(name):
     assert differing(went_on, truncated) != [], "ends make no difference, so nothing was tested"
 
 
-class Heard(Exception):
+class HeardError(Exception):
     """The inner reward was notified."""
 
 
-class Within(Scale):
+class WithinScale(Scale):
     def truncate(self, state):
-        raise Heard
+        raise HeardError
 
 
 @pytest.mark.thorough
@@ -77,8 +77,8 @@ def check_nesting(targets, names):
     assert names <= nesting.keys()
     options = SMALL | {"minibatches": 1, "model": Transformer(KEY, Architecture(30, 8, 1, 2, 8, 16))}
     for name, cls in nesting.items():
-        rewards = cls(inner=Within(), **{k: v for k, v in options.items() if k in fields(cls)})
-        with pytest.raises(Heard):
+        rewards = cls(inner=WithinScale(), **{k: v for k, v in options.items() if k in fields(cls)})
+        with pytest.raises(HeardError):
             jax.eval_shape(lambda rewards=rewards: rewards.truncate(rewards.init(KEY, spec_of(), 2)))
         assert cls.truncate is not Rewards.truncate, name
 

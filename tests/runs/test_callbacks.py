@@ -12,7 +12,7 @@ from forage.runs.run import Run
 small.keep_compiled()
 
 
-class Asked(Exception):
+class AskedError(Exception):
     pass
 
 
@@ -48,9 +48,9 @@ def test_a_callback_sees_stops_and_leaves_no_trace(environment, tmp_path):
 def test_an_exception_saves_first(tmp_path):
     def fail(run):
         if run.steps >= 32:
-            raise Asked("no more")
+            raise AskedError("no more")
 
-    with pytest.raises(Asked, match="no more") as caught:
+    with pytest.raises(AskedError, match="no more") as caught:
         small.train(tmp_path / "run", callbacks=[fail], checkpoint_seconds=1e6)
     run = Run(tmp_path / "run")
     kept = int(run.checkpoints[-1].stem)

@@ -42,7 +42,7 @@ def test_what_is_given_otherwise_is_recorded(run, tmp_path, capsys):
     said = f"from step 160 on agent.learning_rate 1e-05, before {was}"
     assert said in changes.history_sentences(now)
     assert said in report([str(run.directory)], str(tmp_path / "report.html")).read_text()
-    code, out, _ = small.here(capsys, "show", run.directory)
+    code, out, _ = small.run_command(capsys, "show", run.directory)
     assert code == 0 and said in out and "return " in out and "evaluation episodes each" in out
     forage.resume(run.directory, display="quiet")  # what it is by now is what it goes on with
     assert Run(run.directory).config["agent"]["learning_rate"] == 1e-5 and len(now.history) == 1

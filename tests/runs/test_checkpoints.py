@@ -91,7 +91,7 @@ class Disk:
 
 
 @pytest.fixture
-def kept(tmp_path):
+def kept_files(tmp_path):
     notes: list[str] = []
     runner = Agent()
     shown = SimpleNamespace(note=notes.append, notes=notes)
@@ -111,40 +111,40 @@ def agent_at(path):
     return checkpoint.read_header(path / "agent.npz")["steps"]
 
 
-def test_the_older_checkpoint_makes_room_for_a_new_one(kept, monkeypatch):
-    kept.at(10)
-    kept.at(20)
-    kept.at(30)
-    assert kept.files() == [20, 30]
-    disk = Disk(monkeypatch, kept.path, 0)
+def test_the_older_checkpoint_makes_room_for_a_new_one(kept_files, monkeypatch):
+    kept_files.at(10)
+    kept_files.at(20)
+    kept_files.at(30)
+    assert kept_files.files() == [20, 30]
+    disk = Disk(monkeypatch, kept_files.path, 0)
     disk.size = 100_000  # two checkpoints and the agents take 90 kB
-    kept.at(40)
-    assert kept.files() == [30, 40] and agent_at(kept.path) == 40
-    assert not list(kept.path.rglob("*.tmp"))
+    kept_files.at(40)
+    assert kept_files.files() == [30, 40] and agent_at(kept_files.path) == 40
+    assert not list(kept_files.path.rglob("*.tmp"))
 
 
-def test_the_agents_are_kept_where_no_checkpoint_fits(kept, monkeypatch):
-    kept.at(10)
-    disk = Disk(monkeypatch, kept.path, 60_000)
+def test_the_agents_are_kept_where_no_checkpoint_fits(kept_files, monkeypatch):
+    kept_files.at(10)
+    disk = Disk(monkeypatch, kept_files.path, 60_000)
     with pytest.raises(ForageError, match="No space left on device") as caught:
-        kept.at(20)
-    assert is_full(caught.value) and kept.files() == [10], "the only whole one is there"
-    said = kept.it.save_agents({"steps": 20, "seconds": 1.0})
+        kept_files.at(20)
+    assert is_full(caught.value) and kept_files.files() == [10], "the only whole one is there"
+    said = kept_files.it.save_agents({"steps": 20, "seconds": 1.0})
     assert "The agents of step 20 are saved in" in said and "is of step 10." in said
-    assert agent_at(kept.path) == 20 and kept.files() == [10] and kept.it.steps == 10
+    assert agent_at(kept_files.path) == 20 and kept_files.files() == [10] and kept_files.it.steps == 10
     # Not even the agents fit beside it.
-    kept.runner.steps, disk.size = 30, disk.size - disk.free + 1_000
-    said = kept.it.save_agents({"steps": 30, "seconds": 1.0})
+    kept_files.runner.steps, disk.size = 30, disk.size - disk.free + 1_000
+    said = kept_files.it.save_agents({"steps": 30, "seconds": 1.0})
     assert "only without the checkpoint of step 10, so resuming is over." in said
-    assert agent_at(kept.path) == 30 and kept.files() == [] and kept.it.steps is None
+    assert agent_at(kept_files.path) == 30 and kept_files.files() == [] and kept_files.it.steps is None
 
 
-def test_nothing_goes_where_that_makes_no_room(kept, monkeypatch):
-    kept.at(10)
-    disk = Disk(monkeypatch, kept.path, 10_000_000)
+def test_nothing_goes_where_that_makes_no_room(kept_files, monkeypatch):
+    kept_files.at(10)
+    disk = Disk(monkeypatch, kept_files.path, 10_000_000)
     monkeypatch.setattr(checkpoint.os, "fsync", lambda file: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space")))
-    assert kept.it.save_agents({"steps": 20, "seconds": 1.0}) == ""
-    assert disk.free > 0 and kept.files() == [10] and agent_at(kept.path) == 10
+    assert kept_files.it.save_agents({"steps": 20, "seconds": 1.0}) == ""
+    assert disk.free > 0 and kept_files.files() == [10] and agent_at(kept_files.path) == 10
 
 
 def test_a_damaged_best_blocks_nothing(tmp_path):

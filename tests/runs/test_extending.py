@@ -22,7 +22,7 @@ small.keep_compiled()
 def test_a_finished_run_goes_on(environment, tmp_path, capsys):
     run = small.train(tmp_path / "run", environment=environment, seeds=[3], steps=96)
     first = run.rows
-    assert small.here(capsys, "resume", run.directory, "--steps", "192", "--plain")[0] == 0
+    assert small.run_command(capsys, "resume", run.directory, "--steps", "192", "--plain")[0] == 0
     again = Run(run.directory)
     assert again.config["steps"] == 192 and again.evaluation["steps"] == 192
     (event,) = again.history

@@ -44,13 +44,13 @@ def test_a_kept_agent_is_loaded_and_evaluated(run, capsys):
     before = run.evaluation
     for which in ("best", "96"):
         words = ("evaluate", run.directory, "--episodes", "2", "--checkpoint", which)
-        code, out, err = small.here(capsys, *words)
+        code, out, err = small.run_command(capsys, *words)
         assert code == 0 and "steps: return" in out, err
     assert run.evaluation == before
     assert run.kept["96"]["steps"] == 96 and list(run.kept) == ["best", "96"]
     with pytest.raises(ForageError, match=r"has kept no checkpoint 50; it has 48, 96, 144, best\."):
         forage.load(run.directory, checkpoint=50)
-    code, _, err = small.here(capsys, "evaluate", run.directory, "--checkpoint", "last")
+    code, _, err = small.run_command(capsys, "evaluate", run.directory, "--checkpoint", "last")
     assert code == 2 and "--checkpoint is a whole number" in err
 
 
@@ -58,7 +58,7 @@ def test_files_that_a_crash_left_empty_and_a_disk_that_cannot_be_written(run, tm
     there = shutil.copytree(run.directory, tmp_path / "run")
     for name in ("evaluation.json", "metrics.jsonl", "checkpoints.json"):
         (there / name).write_text("")
-    assert Run(there).evaluation is None and Run(there).rows == [] and Run(there).kept == {}
+    assert Run(there).evaluation is None and Run(there).rows == [] and Run(there).kept_evaluations == {}
     assert forage.load(there, seed=7).act(np.zeros(4, np.float32)) in (0, 1)
     score = forage.evaluate(there, episodes=2)  # the curve is drawn of no point
 
@@ -74,7 +74,7 @@ def test_files_that_a_crash_left_empty_and_a_disk_that_cannot_be_written(run, tm
 @pytest.mark.thorough
 def test_a_film_shows_a_kept_agent(run, capsys, monkeypatch):
     monkeypatch.setattr("forage.studies.watch.default_suffix", lambda: ".gif")
-    code, out, err = small.here(capsys, "watch", run.directory, "--checkpoint", "96", "--steps", "40")
+    code, out, err = small.run_command(capsys, "watch", run.directory, "--checkpoint", "96", "--steps", "40")
     assert code == 0 and str(run.directory / "agent-96.gif") in out, err
     policy = forage.load(run.directory, checkpoint=96)
     _, returns = forage.watch(run, run.directory / "other.gif", steps=40, checkpoint=96)
@@ -82,7 +82,7 @@ def test_a_film_shows_a_kept_agent(run, capsys, monkeypatch):
     assert [leaf.tolist() for leaf in small.jax.tree.leaves(policy.state.network)] != [
         leaf.tolist() for leaf in small.jax.tree.leaves(forage.load(run.directory).state.network)
     ]
-    code, _, err = small.here(capsys, "watch", run.directory, "--checkpoint", "50")
+    code, _, err = small.run_command(capsys, "watch", run.directory, "--checkpoint", "50")
     assert code == 2 and "has kept no checkpoint 50; it has 48, 96, 144, best." in err
 
 
@@ -106,7 +106,7 @@ def test_a_run_stops_at_a_score(environment, tmp_path, capsys):
     name, _, settings = small.AGENTS["ppo"]
     command = ["train", name, environment, *small.words(settings), "--seeds", "2", "--steps", "160", "--plain"]
     command += ["--evaluation-episodes", "2", "--evaluation-every", "48", "--directory", tmp_path / "run"]
-    code, out, err = small.here(capsys, *command, "--stop-at", "1")
+    code, out, err = small.run_command(capsys, *command, "--stop-at", "1")
     assert code == 0, err
     assert "stopped after 48 of 160 steps: an evaluation scored" in out
     run = Run(tmp_path / "run")

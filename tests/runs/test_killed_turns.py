@@ -46,7 +46,7 @@ def test_killed_between_two_turns_of_a_rollout(tmp_path, capsys):
     options: dict[str, Any] = {"model": tmp_path / "model", "num_envs": 8, "group_size": 4, "minibatches": 2}
     command = ["train", "grpo", "text:guess", *small.words(options), "--steps", "192", "--seeds", "1"]
     command += ["--checkpoint-seconds", "0", "--evaluation-episodes", "2", "--quiet"]
-    assert small.here(capsys, *command, "--directory", tmp_path / "whole")[0] == 0
+    assert small.run_command(capsys, *command, "--directory", tmp_path / "whole")[0] == 0
 
     killed = tmp_path / "killed"  # a rollout is 4 turns: the 15th is the third turn of the fourth rollout
     arguments = [sys.executable, "-c", KILLED, "15", *map(str, command), "--directory", str(killed)]
@@ -54,7 +54,7 @@ def test_killed_between_two_turns_of_a_rollout(tmp_path, capsys):
     assert process.returncode == -signal.SIGKILL
     saved = [int(path.stem) for path in (killed / "checkpoints").glob("*.npz")]
     assert saved and max(saved) <= 96  # three rollouts of 32 steps were over
-    assert small.here(capsys, "resume", killed, "--quiet")[0] == 0
+    assert small.run_command(capsys, "resume", killed, "--quiet")[0] == 0
 
     last = sorted((tmp_path / "whole" / "checkpoints").glob("*.npz"))[-1].name
     assert small.differing_files(killed / "checkpoints" / last, tmp_path / "whole" / "checkpoints" / last) == []

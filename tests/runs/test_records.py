@@ -35,13 +35,13 @@ def test_several_rewards_are_worth_what_their_weights_say():
     setup = resolve("dqn", "DeepSeaTreasure-v0", rewards=RND(inner=Weighted(("treasure", "time"), (1.0, 0.0))))
     returns = np.array([[1.0, -1.0], [2.0, -3.0]])  # of two seeds: the plain sum is 0 and -1
     assert setup.rewards.score(returns, setup.spec).tolist() == [1.0, 2.0]
-    assert setup.scored == "1 treasure"
+    assert setup.score_reward == "1 treasure"
     cost = WeightedRewards(("time",), (-0.5,))
     assert cost.score(returns, setup.spec).tolist() == [0.5, 1.5]
     # A scale, of which the factor is positive, leaves what is better: the score is of what is weighed within it.
     assert Scale(3.0, inner=cost).score(returns, setup.spec).tolist() == [0.5, 1.5]
-    assert dataclasses.replace(setup, rewards=Scale(3.0, inner=cost)).scored == "-0.5 time"
-    assert resolve("dqn", "CartPole-v1").scored is None
+    assert dataclasses.replace(setup, rewards=Scale(3.0, inner=cost)).score_reward == "-0.5 time"
+    assert resolve("dqn", "CartPole-v1").score_reward is None
     with pytest.raises(ForageError, match=r"several rewards \(.*\), and EnvironmentReward does not say"):
         EnvironmentReward().score(returns, setup.spec)
 
@@ -146,7 +146,7 @@ def test_the_fingerprint_of_the_code(tmp_path):
     assert found[0] == found[1] == found[2] and len(set(found[2:])) == 3
 
 
-class Explained:
+class ExplainedHelper:
     size: int = 3  # how large it is
     mark: str = "#"  # a default
     # that wraps onto a second line
@@ -160,12 +160,12 @@ class Explained:
 
 
 def test_what_the_comment_behind_a_field_says():
-    assert registry.explained(Explained) == {
+    assert registry.field_comments(ExplainedHelper) == {
         "size": "how large it is",
         "mark": "a default that wraps onto a second line",
         "names": "of all",
     }
-    assert registry.explained(type("Made", (), {})) == {}
+    assert registry.field_comments(type("Made", (), {})) == {}
 
 
 def test_a_run_never_outlasts_its_clock():

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import small
 from small import PPO, differing, differing_files
-from tiers import gated
+from tiers import gate_cases
 
 from forage.behaviours.guide import Guide
 from forage.config import registry
@@ -222,7 +222,7 @@ def plain(leaf: Any) -> np.ndarray:
     return np.array(jax.random.key_data(leaf) if checkpoint.is_key(leaf) else leaf)
 
 
-@pytest.mark.parametrize("name", gated(CORE, ("dqn", "host")))
+@pytest.mark.parametrize("name", gate_cases(CORE, ("dqn", "host")))
 def test_resumed_is_as_if_never_stopped(name, tmp_path):
     case = CASES[name]
     setup = setup_of(case)
@@ -277,7 +277,7 @@ def steps_saved(directory) -> int:
 def test_killed_at_random_moments(tmp_path, capsys):
     """SIGKILL leaves no time to tidy up. After several, the end is that of a run that was left alone."""
     command = ["train", "ppo", "CartPole-v1", "--rewards", "normalise-return", *LONG]
-    assert small.here(capsys, *command, "--directory", tmp_path / "whole", "--quiet") == (0, "", "")
+    assert small.run_command(capsys, *command, "--directory", tmp_path / "whole", "--quiet") == (0, "", "")
 
     killed, draw = tmp_path / "killed", random.Random()  # other moments each time
     process, landed = small.start(*command, "--directory", killed, "--quiet"), 0
@@ -293,7 +293,7 @@ def test_killed_at_random_moments(tmp_path, capsys):
         process.communicate()
         if kill < KILLS - 1:
             process = small.start("resume", killed, "--quiet")
-    assert small.here(capsys, "resume", killed, "--quiet") == (0, "", "")
+    assert small.run_command(capsys, "resume", killed, "--quiet") == (0, "", "")
     assert landed >= min(KILLS, 2), "the run was over before it was killed; make it longer"
 
     assert Run(killed).config["devices"] == 2  # a device for each seed, in every process

@@ -20,7 +20,7 @@ from forage.tasks.same import Same
 PENDULUM = -200 * (math.pi**2 + 0.1 * 64 + 0.001 * 4)
 
 
-class Doubled(CartPole):
+class DoubledCartPole(CartPole):
     """A user's own CartPole without a declared range of rewards."""
 
     def step(self, state, action, key):
@@ -28,7 +28,7 @@ class Doubled(CartPole):
         return state, step._replace(reward=2 * step.reward)
 
 
-class Said(Doubled):
+class DeclaredRewards(DoubledCartPole):
     """The same with a declared range of rewards."""
 
     @property
@@ -67,8 +67,8 @@ def setup(environment, tasks=None, **spec):
         (wrap_environment(CartPole(), ["time-limit:100"]), 100, (1, 100)),
         (wrap_environment(CartPole(), ["frame-stack:2"]), 500, (1, 500)),
         (wrap_environment(CartPole(), ["action-repeat:2"]), 250, None),
-        (Said(), 500, (2, 1000)),
-        (Doubled(), 500, None),
+        (DeclaredRewards(), 500, (2, 1000)),
+        (DoubledCartPole(), 500, None),
         (Own(CartPole()), 500, None),
         ({"id": "gymnasium:CartPole-v1"}, 500, (1, 500)),
         ({"id": "gymnasium:CartPole-v1", "options": {"max_episode_steps": 50}}, 50, (1, 50)),

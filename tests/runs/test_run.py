@@ -62,7 +62,7 @@ class Script(progress.Progress):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def whole_run(tmp_path_factory):
     """A whole run: two seeds at two learning rates."""
     directory = tmp_path_factory.mktemp("runs") / "finished"
     display = Script()
@@ -72,10 +72,10 @@ def finished(tmp_path_factory):
 
 
 @pytest.fixture
-def copy(finished, tmp_path):
+def copy(whole_run, tmp_path):
     """A copy of the finished run, to be changed."""
     directory = tmp_path / "copy"
-    shutil.copytree(finished.directory, directory)
+    shutil.copytree(whole_run.directory, directory)
     return directory
 
 
@@ -83,35 +83,35 @@ def newest(directory: Path) -> Path:
     return Run(directory).checkpoints[-1]
 
 
-def test_what_a_run_leaves(finished):
-    names = {path.name for path in finished.directory.iterdir()}
+def test_what_a_run_leaves(whole_run):
+    names = {path.name for path in whole_run.directory.iterdir()}
     assert names == {
         *("config.json", "versions.json", "metrics.jsonl", "evaluation.json", "agent.npz", "curve.png", "checkpoints"),
         *("sweep.png", "time.json"),
     }
-    assert [row["steps"] for row in finished.rows] == list(range(16, 161, 16))
-    for row in finished.rows:
+    assert [row["steps"] for row in whole_run.rows] == list(range(16, 161, 16))
+    for row in whole_run.rows:
         assert len(row["return"]) == len(row["length"]) == len(row["episodes"]) == len(row["updates"]) == 4
-    steps, values = finished.curve()
+    steps, values = whole_run.curve()
     assert values.shape == (4, len(steps))
-    assert len(finished.evaluation["return"]) == 4
-    assert np.shape(finished.evaluation["episode_returns"]) == (4, 2)
-    assert [path.stem for path in finished.checkpoints] == ["000000000000", "000000000160"]
-    versions = json.loads((finished.directory / "versions.json").read_text())
+    assert len(whole_run.evaluation["return"]) == 4
+    assert np.shape(whole_run.evaluation["episode_returns"]) == (4, 2)
+    assert [path.stem for path in whole_run.checkpoints] == ["000000000000", "000000000160"]
+    versions = json.loads((whole_run.directory / "versions.json").read_text())
     assert {"forage", "code", "git", "jax", "machine"} <= versions.keys()
 
 
 @pytest.mark.thorough
-def test_a_sweep_is_told_by_its_values(finished):
-    members = finished.evaluation["members"]
+def test_a_sweep_is_told_by_its_values(whole_run):
+    members = whole_run.evaluation["members"]
     assert members == [{"seed": s, "learning_rate": rate} for rate in (1e-3, 1e-4) for s in (3, 7)]
-    text = "\n".join(finished.display.lines)
+    text = "\n".join(whole_run.display.lines)
     assert "with learning_rate=0.001: return" in text
     assert "with learning_rate=0.0001: return" in text
-    settings = finished.display.result["settings"]  # each has a score of its own, and the whole has none
+    settings = whole_run.display.result["settings"]  # each has a score of its own, and the whole has none
     assert [one["setting"] for one in settings] == ["learning_rate=0.001", "learning_rate=0.0001"]
-    assert [one["seeds"] for one in settings] == [2, 2] and "score" not in finished.display.result
-    same = [forage.load(finished.directory, seed=seed) for seed in (3, 3)]
+    assert [one["seeds"] for one in settings] == [2, 2] and "score" not in whole_run.display.result
+    same = [forage.load(whole_run.directory, seed=seed) for seed in (3, 3)]
     assert small.differing(same[0].state, same[1].state) == []
 
 
@@ -165,14 +165,14 @@ def test_progress_is_of_the_newest_episodes():
     assert quiet_since(points + nothing) == 300 and curve.newest(points + nothing) == curve.newest(points)
     assert quiet_since(nothing) == 0 and curve.newest(nothing) == [None, None]
 
-    def said(rows, settings=1):
+    def say(rows, settings=1):
         row = rows[-1] | {"newest": curve.newest(rows), "quiet_since": quiet_since(rows)}
         return progress.summary(row, settings).removesuffix("   10 steps/s")
 
-    assert said(points).startswith("return 6.0 [") and said(points).endswith("] (2 seeds)")
-    assert said(points + nothing) == f"{said(points)}; none has ended since step 300"
-    assert said(nothing) == "no episode has ended since step 0"
-    assert said(points, settings=2) == f"return 8.00 (1 seed, no interval), the best of 2 settings{FLATTERED}"
+    assert say(points).startswith("return 6.0 [") and say(points).endswith("] (2 seeds)")
+    assert say(points + nothing) == f"{say(points)}; none has ended since step 300"
+    assert say(nothing) == "no episode has ended since step 0"
+    assert say(points, settings=2) == f"return 8.00 (1 seed, no interval), the best of 2 settings{FLATTERED}"
     assert progress.summary(points[0]) == "10 steps/s"  # from a data set, where no episodes are
 
 
@@ -249,14 +249,14 @@ def test_a_finished_run_may_be_resumed(copy):
 
 
 @pytest.mark.parametrize("size", [0, 1000, -1])
-def test_a_truncated_checkpoint_falls_back_to_the_one_before(copy, finished, size):
+def test_a_truncated_checkpoint_falls_back_to_the_one_before(copy, whole_run, size):
     damaged = newest(copy)
     damaged.write_bytes(damaged.read_bytes()[:size])
     display = Script()
     training.resume(copy, display=display)
     assert any("not a whole Forage checkpoint" in n and "The one before it is whole" in n for n in display.notes)
-    assert differing_files(newest(copy), newest(finished.directory)) == []
-    assert [row["steps"] for row in Run(copy).rows] == [row["steps"] for row in finished.rows]
+    assert differing_files(newest(copy), newest(whole_run.directory)) == []
+    assert [row["steps"] for row in Run(copy).rows] == [row["steps"] for row in whole_run.rows]
 
 
 def test_without_a_whole_checkpoint_it_says_so(copy):
@@ -282,22 +282,22 @@ def test_a_damaged_checkpoint_never_pushes_out_a_whole_one(copy):
 
 
 @pytest.mark.thorough
-def test_stopped_before_the_first_checkpoint_it_begins_anew(copy, finished):
+def test_stopped_before_the_first_checkpoint_it_begins_anew(copy, whole_run):
     for path in Run(copy).checkpoints:
         path.unlink()
     (copy / "agent.npz").unlink()
     training.resume(copy, display="quiet")
-    assert differing_files(newest(copy), newest(finished.directory)) == []
-    assert len(Run(copy).rows) == len(finished.rows)
+    assert differing_files(newest(copy), newest(whole_run.directory)) == []
+    assert len(Run(copy).rows) == len(whole_run.rows)
 
 
 @pytest.mark.thorough
-def test_half_a_line_of_metrics_is_forgotten(copy, finished):
+def test_half_a_line_of_metrics_is_forgotten(copy, whole_run):
     newest(copy).unlink()
     text = (copy / "metrics.jsonl").read_text()
     (copy / "metrics.jsonl").write_text(text[:-20])
     training.resume(copy, display="quiet")
-    assert [row["steps"] for row in Run(copy).rows] == [row["steps"] for row in finished.rows]
+    assert [row["steps"] for row in Run(copy).rows] == [row["steps"] for row in whole_run.rows]
 
 
 @pytest.mark.thorough
@@ -320,7 +320,7 @@ def test_interrupted_while_an_evaluation_is_compiled(tmp_path, monkeypatch):
     options = {"steps": 96, "evaluation_every": 32, "evaluation_episodes": 2, "checkpoint_seconds": 1000}
     play, played = DeviceRunner.evaluate, []
 
-    def interrupted(runner, *arguments, **options):
+    def interrupt(runner, *arguments, **options):
         played.append(runner.steps)
         if len(played) == 2:
             raise InterruptedCompiling("Stopped by Ctrl-C while a program was compiled.")
@@ -330,7 +330,7 @@ def test_interrupted_while_an_evaluation_is_compiled(tmp_path, monkeypatch):
         monkeypatch.context() as patched,
         pytest.raises(RunInterrupted, match=r"compiled\. Continue with: forage resume"),
     ):
-        patched.setattr(DeviceRunner, "evaluate", interrupted)
+        patched.setattr(DeviceRunner, "evaluate", interrupt)
         small.train(tmp_path / "stopped", **options)
     assert played == [0, 32]
     assert int(newest(tmp_path / "stopped").stem) == 32
@@ -354,7 +354,7 @@ def test_interrupted_while_the_loop_is_compiled(tmp_path, monkeypatch):
 
 
 @pytest.mark.thorough
-def test_interrupted_in_the_middle_of_a_point(tmp_path, finished):
+def test_interrupted_in_the_middle_of_a_point(tmp_path, whole_run):
     """Between two points of the curve the sums so far are saved too."""
 
     def stop(display):
@@ -383,16 +383,16 @@ class Disk:
         monkeypatch.setattr(os, "write", self.guard(os.write))
 
     def guard(self, function):
-        def guarded(*arguments):
+        def guard_call(*arguments):
             if self.full:
                 raise OSError(errno.ENOSPC, "No space left on device")
             return function(*arguments)
 
-        return guarded
+        return guard_call
 
 
 @pytest.mark.thorough
-def test_a_full_disk_does_not_stop_a_run(tmp_path, monkeypatch, finished):
+def test_a_full_disk_does_not_stop_a_run(tmp_path, monkeypatch, whole_run):
     disk, seen = Disk(monkeypatch), {}
     # A clock of its own: saves take a share of the time at most, so on a slow disk the next one might never come.
     ticks = itertools.count()
@@ -466,21 +466,21 @@ def test_a_point_is_a_mean_over_episodes_and_updates():
 
 
 @pytest.mark.thorough
-def test_a_film_opens_and_moves(finished, tmp_path):
-    path, returns = watch(finished.directory, tmp_path / "film.gif", episodes=2, steps=15)
+def test_a_film_opens_and_moves(whole_run, tmp_path):
+    path, returns = watch(whole_run.directory, tmp_path / "film.gif", episodes=2, steps=15)
     frames = imageio.imread(path)
     assert len(returns) == 2
     assert len(frames) > 5
     assert frames.shape[-1] == 3
     assert len({frame.tobytes() for frame in frames}) > 1
     with pytest.raises(ForageError, match="is none of them"):
-        watch(finished.directory, tmp_path / "film.png")
+        watch(whole_run.directory, tmp_path / "film.png")
     with pytest.raises(ForageError, match="1 episode or more, not 0"):
-        watch(finished.directory, tmp_path / "film.gif", episodes=0)
+        watch(whole_run.directory, tmp_path / "film.gif", episodes=0)
 
 
 @pytest.mark.thorough
-def test_runs_are_compared(finished, tmp_path):
+def test_runs_are_compared(whole_run, tmp_path):
     greedy = {"evaluation_actions": "greedy"}
     first, second = (small.train(tmp_path / name, **greedy).directory for name in ("first", "second"))
     both, picture = [str(first), str(second)], str(tmp_path / "both.png")
@@ -489,7 +489,7 @@ def test_runs_are_compared(finished, tmp_path):
     assert lines[0].startswith("first: return") and lines[-1] == picture
     assert any("first and second have the same mean" in line for line in lines)  # the same seeds, the same numbers
 
-    def rewritten(name, change, error):
+    def rewrite(name, change, error):
         text = (second / name).read_text()
         data = json.loads(text)
         change(data)
@@ -498,12 +498,12 @@ def test_runs_are_compared(finished, tmp_path):
             compare(both, picture)
         (second / name).write_text(text)
 
-    rewritten("config.json", lambda c: c["spec"].update(name="Pong"), "different environments")
-    rewritten("config.json", lambda c: c.update(steps=99), "different numbers of steps .160, 99.")
-    rewritten("evaluation.json", lambda e: e.update(asked="sampled", actions="sampled"), "kinds of actions")
-    rewritten("evaluation.json", lambda e: e["return"].__setitem__(0, None), "no finite score for 1 of its 2 seeds")
+    rewrite("config.json", lambda c: c["spec"].update(name="Pong"), "different environments")
+    rewrite("config.json", lambda c: c.update(steps=99), "different numbers of steps .160, 99.")
+    rewrite("evaluation.json", lambda e: e.update(asked="sampled", actions="sampled"), "kinds of actions")
+    rewrite("evaluation.json", lambda e: e["return"].__setitem__(0, None), "no finite score for 1 of its 2 seeds")
     with pytest.raises(ForageError, match="is a sweep"):
-        compare([str(finished.directory), str(finished.directory)], picture)
+        compare([str(whole_run.directory), str(whole_run.directory)], picture)
     (second / "evaluation.json").unlink()
     assert "second: return not evaluated" in compare(both, picture)
     (second / "metrics.jsonl").write_text("")
@@ -534,13 +534,13 @@ def test_what_is_said_of_two():
     )
 
 
-def test_a_run_stands_for_its_directory(finished):
-    assert Path(finished) == finished.directory
-    assert forage.load(finished, seed=3, learning_rate=1e-3).member == {"learning_rate": 1e-3, "seed": 3}
+def test_a_run_stands_for_its_directory(whole_run):
+    assert Path(whole_run) == whole_run.directory
+    assert forage.load(whole_run, seed=3, learning_rate=1e-3).member == {"learning_rate": 1e-3, "seed": 3}
 
 
 @pytest.mark.thorough
-def test_tensorboard_gets_the_curve(tmp_path, finished):
+def test_tensorboard_gets_the_curve(tmp_path, whole_run):
     pytest.importorskip("tensorboardX", reason="the extra tensorboard is not installed")
     run = small.train(tmp_path / "run", extras=["tensorboard"], steps=48)  # the old name of track
     events = list((run.directory / "tensorboard").glob("events.out.tfevents.*"))

@@ -41,7 +41,7 @@ FOREIGN = [
 def test_a_directory_with_files_of_others_is_refused(tmp_path, files, capsys):
     there = put(tmp_path / "d", files)
     before = {path: path.read_bytes() for path in there.rglob("*") if path.is_file()}
-    code, _, said = small.here(
+    code, _, said = small.run_command(
         capsys, "train", "ppo", "CartPole-v1", "--seeds", "1", "--steps", "1k", "--directory", there
     )
     assert code == 2 and "holds files that are not Forage's" in said and said.count("\n") == 1

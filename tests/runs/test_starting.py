@@ -14,7 +14,7 @@ from forage.runs.run import Run
 small.keep_compiled()
 
 
-class Begun(RunInterrupted):
+class BegunRunInterrupted(RunInterrupted):
     """Stopped as a person would, so that the directory stays."""
 
 
@@ -28,10 +28,10 @@ def beginning(monkeypatch, directory, parent, **more):
     from forage.runs import session
 
     def loop(self):
-        raise Begun
+        raise BegunRunInterrupted
 
     monkeypatch.setattr(session.Session, "loop", loop)
-    with pytest.raises(Begun):
+    with pytest.raises(BegunRunInterrupted):
         forage.train(start_from=parent.directory, directory=directory, display="quiet", evaluation_episodes=2, **more)
     return checkpoint.arrays(Run(directory).checkpoints[0])
 
@@ -84,7 +84,7 @@ def test_an_agent_that_goes_on_acts_by_itself_from_its_first_step_on(tmp_path, c
     small.train(tmp_path / "sac", "sac", steps=64)
     words = ["train", "sac", "Pendulum-v1", "--from", tmp_path / "sac", "--steps", "32", "--evaluation-episodes", "1"]
     for name, more, steps in (("a", [], 0), ("b", ["--behaviour.random-steps", "5"], 5)):
-        code, _, err = small.here(capsys, *words, *more, "--directory", tmp_path / name, "--plain")
+        code, _, err = small.run_command(capsys, *words, *more, "--directory", tmp_path / name, "--plain")
         assert code == 0, err
         assert Run(tmp_path / name).config["behaviour"]["random_steps"] == steps
 
@@ -97,7 +97,7 @@ def test_with_memory_it_counts_on(environment, parent, tmp_path, capsys):
     if environment != "CartPole-v1":
         parent = small.train(tmp_path / "parent", "dqn", steps=96, environment=environment)
     words = ["train", "--from", parent.directory, "--with-memory", "--directory", tmp_path / "run"]
-    code, out, err = small.here(capsys, *words, "--steps", "112", "--evaluation-episodes", "2", "--plain")
+    code, out, err = small.run_command(capsys, *words, "--steps", "112", "--evaluation-episodes", "2", "--plain")
     assert code == 0, err
     assert "begins with the weights of" in out and "seed by seed" in out and "steps count on from" in out
     run = Run(tmp_path / "run")
@@ -121,26 +121,26 @@ def test_with_memory_it_counts_on(environment, parent, tmp_path, capsys):
 
 def test_with_memory_the_total_is_more(parent, tmp_path, capsys):
     words = ["train", "--from", parent.directory, "--with-memory", "--directory", tmp_path / "run"]
-    code, _, err = small.here(capsys, *words)
+    code, _, err = small.run_command(capsys, *words)
     assert code == 2 and "its total is more than that; say --steps, which is 96 here" in err
 
 
 @pytest.mark.thorough
 def test_what_does_not_fit_is_refused(parent, tmp_path):
-    def refused(match, **more):
+    def check_refused(match, **more):
         with pytest.raises(ForageError, match=match):
             forage.train(**{"start_from": parent.directory, "directory": tmp_path / "run", "display": "quiet", **more})
         assert not (tmp_path / "run").exists()
 
-    refused(
+    check_refused(
         r"does not fit the agent of this run: \.\S+ is float32\[.*\] there and float32\[.*\] here\.",
         agent_options={"hidden_sizes": (16,)},
     )
-    refused(r"was trained in CartPole-v1, which shows Box\(4,\), and Acrobot-v1 shows", environment="Acrobot-v1")
-    refused(r"does not fit the agent of this run: only this run has", agent="ppo")
-    refused(r"is not a run: it has no config.json", start_from=tmp_path)
-    refused(r"name that run in start_from", start_from=None, with_memory=True, environment="CartPole-v1")
-    refused(
+    check_refused(r"was trained in CartPole-v1, which shows Box\(4,\), and Acrobot-v1 shows", environment="Acrobot-v1")
+    check_refused(r"does not fit the agent of this run: only this run has", agent="ppo")
+    check_refused(r"is not a run: it has no config.json", start_from=tmp_path)
+    check_refused(r"name that run in start_from", start_from=None, with_memory=True, environment="CartPole-v1")
+    check_refused(
         r"collected with num_envs 2, and this run has 4",
         with_memory=True,
         steps=192,

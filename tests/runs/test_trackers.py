@@ -112,14 +112,14 @@ def interval(score):
     return {} if score.low is None else {"score/low": score.low, "score/high": score.high}
 
 
-def opened(name, directory, again=False, note=print):
+def open_one(name, directory, again=False, note=print):
     (one,) = trackers.open_trackers([name], directory, {"agent": {"part": "ppo"}}, again, note)
     return one
 
 
 def test_a_tracker_that_fails_does_not_stop_training(tmp_path, mine):
     notes = []
-    one = opened(f"{mine}:Lines", tmp_path, note=notes.append)
+    one = open_one(f"{mine}:Lines", tmp_path, note=notes.append)
     one.tracker.file.close()
     for steps in (8, 16):
         one.write({"steps": steps, "return": [1.0]})
@@ -132,15 +132,15 @@ def test_one_registered_in_python(tmp_path, monkeypatch):
     monkeypatch.setattr(trackers, "REGISTERED", {})
     told = []
 
-    class Told(forage.Tracker):
+    class ToldTracker(forage.Tracker):
         def write(self, steps, numbers):
             told.append((steps, numbers))
 
     with pytest.raises(ForageError, match=r"Told is in no file .*; forage.register_tracker\('name', Told\) gives it"):
-        trackers.tracker_names(Told)
-    forage.register_tracker("told", Told)
-    assert trackers.tracker_names([Told, "told", "csv"]) == ["told", "csv"]
-    one = opened("told", tmp_path)
+        trackers.tracker_names(ToldTracker)
+    forage.register_tracker("told", ToldTracker)
+    assert trackers.tracker_names([ToldTracker, "told", "csv"]) == ["told", "csv"]
+    one = open_one("told", tmp_path)
     one.write({"steps": 8, "return": [1.0]})
     one.write_score({"steps": 8, "score": 1.0})
     one.close()
@@ -169,11 +169,11 @@ RESULT = {"steps": 30, "score": 2.0, "interval": [1.0, 3.0]}
 
 def told_twice(name, directory):
     """Send two points, stop as a kill does, and continue as a resumed run does, to the end."""
-    first = opened(name, directory)
+    first = open_one(name, directory)
     for row in ROWS[:2]:
         first.write(row)
     first.close()
-    again = opened(name, directory, again=True)
+    again = open_one(name, directory, again=True)
     for row in ROWS:
         again.write(row)
     again.write_score(RESULT)

@@ -37,7 +37,7 @@ SEA = DeepSea(4)
 SPEC = Spec("Sea", SEA.observation_space, SEA.action_space)
 
 
-def started(score, steps, slot=-1, serial=0, stage=-1, envs=1):
+def start_marks(score, steps, slot=-1, serial=0, stage=-1, envs=1):
     """The mark of episodes that begin with this behind them."""
     link = Link(np.int32(slot), np.int32(serial))
     mark = EpisodeMark(link, Path(np.float32(score), np.int32(steps)), np.int32(stage))
@@ -89,7 +89,7 @@ def test_the_archive_keeps_the_best_way_to_each_cell():
     # The first goes 1 2 3 2, and is paid when it comes back to 2; the second 3 4 and ends there.
     cells, ends = [[1, 3], [2, 4], [3, 5], [2, 5]], [[0, 0], [0, 1], [0, 0], [0, 0]]
     rewards = [[0, 0], [0, 7], [0, 1], [2, 0]]
-    state = visit(starts, state, cells, rewards, ends, started(0, 0, envs=2))
+    state = visit(starts, state, cells, rewards, ends, start_marks(0, 0, envs=2))
     assert entries(state) == {
         1: (0.0, 1, 0, None),
         2: (2.0, 4, 0, 1),  # the second time it was reached with more; 3 was better reached by the other
@@ -98,13 +98,13 @@ def test_the_archive_keeps_the_best_way_to_each_cell():
     }
     assert state.best.found and state.best.path.score == 7 and state.best.path.steps == 2
     # What goes on has its score and steps with it: 3 is taken from the first, whose 2 points are more than none.
-    state = visit(starts, state, [[3, 2]], [[0, 2]], [[0, 1]], started(0, 5, envs=2))
+    state = visit(starts, state, [[3, 2]], [[0, 2]], [[0, 1]], start_marks(0, 5, envs=2))
     assert entries(state)[3] == (2.0, 5, 0, 2)
     assert state.running.steps.tolist() == [5, 3] and state.running.score.tolist() == [2, 3]
     # The same score in as many steps changes nothing but the visits; in fewer it is better.
-    state = visit(starts, state, [[5, 9]], [[-1, 0]], [[0, 0]], started(0, 0, envs=2), fresh=[0, 1])
+    state = visit(starts, state, [[5, 9]], [[-1, 0]], [[0, 0]], start_marks(0, 0, envs=2), fresh=[0, 1])
     assert entries(state)[5] == (1.0, 1, 1, None)
-    state = visit(starts, state, [[4, 3]], [[0, 2]], [[0, 0]], started(0, 0, envs=2))
+    state = visit(starts, state, [[4, 3]], [[0, 2]], [[0, 0]], start_marks(0, 0, envs=2))
     assert entries(state)[3] == (2.0, 2, 0, 9)
 
 
@@ -121,12 +121,12 @@ def test_what_is_vacant_is_used_oldest_first():
 def test_paths_go_on_across_rollouts_and_from_what_they_began_from():
     starts = GoExplore(capacity=16)
     state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))
-    state = visit(starts, state, [[1], [2]], [[1], [1]], [[0], [0]], started(0, 0))
-    state = visit(starts, state, [[3], [4]], [[1], [1]], [[0], [1]], started(0, 0))
+    state = visit(starts, state, [[1], [2]], [[1], [1]], [[0], [0]], start_marks(0, 0))
+    state = visit(starts, state, [[3], [4]], [[1], [1]], [[0], [1]], start_marks(0, 0))
     assert entries(state)[3] == (3.0, 3, 0, 2)
     two = int(np.flatnonzero(state.archive.observation[:, 0, 0] == 2)[0])
     serial = int(state.archive.serial[two])
-    state = visit(starts, state, [[6], [7]], [[5], [1]], [[0], [1]], started(2, 2, two, serial), fresh=[1])
+    state = visit(starts, state, [[6], [7]], [[5], [1]], [[0], [1]], start_marks(2, 2, two, serial), fresh=[1])
     assert entries(state)[6] == (7.0, 3, 0, 2)
     assert state.archive.chosen[two] == 1
     assert state.best.path.score == 8 and state.best.path.steps == 4
@@ -135,9 +135,9 @@ def test_paths_go_on_across_rollouts_and_from_what_they_began_from():
 def test_the_state_that_a_burst_ends_in_is_kept():
     starts = GoExplore(capacity=16, burst=2)
     state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))
-    state = visit(starts, state, [[1], [9]], [[0], [0]], [[0], [1]], started(0, 0))
+    state = visit(starts, state, [[1], [9]], [[0], [0]], [[0], [1]], start_marks(0, 0))
     slot = int(np.flatnonzero(state.archive.observation[:, 0, 0] == 1)[0])
-    mark = started(0, 1, slot, int(state.archive.serial[slot]))
+    mark = start_marks(0, 1, slot, int(state.archive.serial[slot]))
     # Two bursts; the second one's last step also runs into the end of the episode.
     cells, rewards, cut = [[3], [4], [5], [6]], [[0], [1], [0], [7]], [[0], [1], [0], [1]]
     state = visit(starts, state, cells, rewards, [[0], [0], [0], [1]], mark, cut=cut, fresh=[1])
@@ -150,26 +150,28 @@ def test_an_episode_that_was_lost_is_not_gone_on_with():
     """After a failure new episodes begin with the next rollout, although none ended."""
     starts = GoExplore(capacity=16)
     state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 2))
-    state = visit(starts, state, [[1, 2]], [[5, 5]], [[0, 0]], started(0, 0, envs=2))
-    state = visit(starts, state, [[3, 4]], [[1, 1]], [[0, 0]], started(0, 0, envs=2), fresh=[1, 0])
+    state = visit(starts, state, [[1, 2]], [[5, 5]], [[0, 0]], start_marks(0, 0, envs=2))
+    state = visit(starts, state, [[3, 4]], [[1, 1]], [[0, 0]], start_marks(0, 0, envs=2), fresh=[1, 0])
     assert entries(state)[3] == (1.0, 1, 0, None) and entries(state)[4] == (6.0, 2, 0, 2)
 
 
 def test_an_episode_visits_the_cell_it_began_from_once():
     starts = GoExplore(capacity=16)
     state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 2))
-    state = visit(starts, state, [[1, 1], [2, 2]], [[0, 0]] * 2, [[0, 0], [1, 1]], started(0, 0, envs=2))
+    state = visit(starts, state, [[1, 1], [2, 2]], [[0, 0]] * 2, [[0, 0], [1, 1]], start_marks(0, 0, envs=2))
     one = int(np.flatnonzero(state.archive.observation[:, 0, 0] == 1)[0])
     serial = int(state.archive.serial[one])
     # The first begins from 1, leaves it and comes back; the second begins with a reset, and passes through.
-    marks = jax.tree.map(lambda a, b: np.stack([a[..., 0], b[..., 0]], -1), started(0, 1, one, serial), started(0, 0))
+    marks = jax.tree.map(
+        lambda a, b: np.stack([a[..., 0], b[..., 0]], -1), start_marks(0, 1, one, serial), start_marks(0, 0)
+    )
     state = visit(starts, state, [[1, 3], [4, 1], [1, 3]], [[0, 0]] * 3, [[0, 0]] * 3, marks, fresh=[1, 1])
     assert entries(state)[1][2] == 2 and state.archive.chosen[one] == 1
     # The same episodes in the next rollout: the first is still at home, the second counts once more.
     state = visit(starts, state, [[1, 1]], [[0, 0]], [[0, 0]], marks)
     assert entries(state)[1][2] == 3 and state.archive.chosen[one] == 1
     # What was kept there since is another entry, which was neither chosen nor visited.
-    gone = started(0, 1, one, serial + 99)
+    gone = start_marks(0, 1, one, serial + 99)
     state = visit(starts, state, [[7, 7]], [[0, 0]], [[1, 1]], marks)
     gone = jax.tree.map(lambda x: np.repeat(x, 2, -1), gone)
     state = visit(starts, state, [[7, 7]], [[0, 0]], [[0, 0]], gone, fresh=[1, 1])
@@ -180,11 +182,11 @@ def test_an_episode_visits_the_cell_it_began_from_once():
 def test_a_better_state_takes_the_place_and_the_old_one_stays_a_parent():
     starts = GoExplore(capacity=16)
     state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))
-    state = visit(starts, state, [[1], [2], [1], [9]], [[0], [1], [0], [0]], [[0], [0], [0], [1]], started(0, 0))
+    state = visit(starts, state, [[1], [2], [1], [9]], [[0], [1], [0], [0]], [[0], [0], [0], [1]], start_marks(0, 0))
     assert entries(state)[1] == (1.0, 3, 0, 2)  # and 2's parent was never kept: 1 won its place later
     state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))
-    state = visit(starts, state, [[1]], [[0]], [[0]], started(0, 0))
-    state = visit(starts, state, [[2], [1], [9]], [[1], [0], [0]], [[0], [0], [1]], started(0, 0))
+    state = visit(starts, state, [[1]], [[0]], [[0]], start_marks(0, 0))
+    state = visit(starts, state, [[2], [1], [9]], [[1], [0], [0]], [[0], [0], [1]], start_marks(0, 0))
     assert entries(state)[1] == (1.0, 3, 0, 2) and entries(state)[2] == (1.0, 2, 0, 1)
     lesson = trail_to(first_lesson(8), state.archive, state.best.link)
     way = [float(state.archive.observation[slot, 0, 0]) for slot in lesson.trail if slot >= 0]
@@ -194,11 +196,11 @@ def test_a_better_state_takes_the_place_and_the_old_one_stays_a_parent():
 def test_a_full_archive_takes_no_new_cells_but_better_states():
     starts = GoExplore(capacity=2)
     state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))
-    state = visit(starts, state, [[1], [2], [3]], [[0], [0], [0]], [[0], [0], [0]], started(0, 0))
+    state = visit(starts, state, [[1], [2], [3]], [[0], [0], [0]], [[0], [0], [0]], start_marks(0, 0))
     kept = entries(state)
     assert len(kept) == 2
     cell = min(kept)
-    state = visit(starts, state, [[cell], [8]], [[5], [0]], [[0], [1]], started(0, 0))
+    state = visit(starts, state, [[cell], [8]], [[5], [0]], [[0], [1]], start_marks(0, 0))
     assert entries(state)[cell][:2] == (5.0, 4) and len(entries(state)) == 2
 
 
@@ -224,7 +226,7 @@ def test_what_was_seen_or_chosen_less_is_chosen_more(choice, weights):
 
 def test_episodes_that_explore_are_cut():
     starts = GoExplore(burst=5)
-    mark = jax.tree.map(lambda x: x[0], started(0, 0, slot=3, serial=1))
+    mark = jax.tree.map(lambda x: x[0], start_marks(0, 0, slot=3, serial=1))
     assert [bool(starts.cut(mark, jnp.int32(n))) for n in (4, 5, 6)] == [False, True, True]
     assert not starts.cut(mark._replace(link=no_link(())), jnp.int32(9))
     assert not starts.cut(mark._replace(stage=jnp.int32(0)), jnp.int32(9))
@@ -233,16 +235,16 @@ def test_episodes_that_explore_are_cut():
 def test_starts_move_backward_as_episodes_succeed():
     lesson = first_lesson(8)._replace(on=jnp.bool_(True), length=jnp.int32(3))
 
-    def judged(lesson, successes, failures):
+    def judge_case(lesson, successes, failures):
         ended = jnp.arange(20) < successes + failures
         return judge(lesson, jnp.arange(20) < successes, ended, 10, 0.2, 2)
 
-    after = judged(lesson, 1, 8)
+    after = judge_case(lesson, 1, 8)
     assert (after.stage, after.successes, after.episodes) == (0, 1, 9)  # not enough to judge by
-    assert judged(after, 0, 1).stage == 0 and judged(after, 0, 1).episodes == 0  # 1 of 10 is too few
-    after = judged(after, 1, 0)
+    assert judge_case(after, 0, 1).stage == 0 and judge_case(after, 0, 1).episodes == 0  # 1 of 10 is too few
+    after = judge_case(after, 1, 0)
     assert (after.stage, after.episodes) == (2, 0)
-    assert judged(after, 10, 0).stage == 3  # never beyond the reset
+    assert judge_case(after, 10, 0).stage == 3  # never beyond the reset
 
 
 @pytest.mark.thorough
@@ -250,7 +252,7 @@ def test_what_robustifies_begins_near_the_end_of_the_best_way():
     starts = GoExplore(capacity=8, probability=1.0, target=3.0, window=1, trail=4)
     state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))
     ends = [[0], [0], [0], [1]]
-    state = visit(starts, state, [[1], [2], [3], [4]], [[0], [0], [0], [3]], ends, started(0, 0))
+    state = visit(starts, state, [[1], [2], [3], [4]], [[0], [0], [0], [3]], ends, start_marks(0, 0))
     assert state.lesson.on and state.lesson.length == 3
     begin = jax.jit(jax.vmap(lambda state, key: starts.begin(state, SEA, key, jnp.int32(0)), (None, 0)))
     keys = jax.random.split(KEY, 100)
@@ -260,7 +262,7 @@ def test_what_robustifies_begins_near_the_end_of_the_best_way():
         assert set(env_state.column.tolist()) == places
         assert set(mark.stage.tolist()) == {stage}
     before = entries(state)
-    state = visit(starts, state, [[5], [6]], [[9], [0]], [[0], [1]], started(0, 2, stage=0), fresh=[1])
+    state = visit(starts, state, [[5], [6]], [[9], [0]], [[0], [1]], start_marks(0, 2, stage=0), fresh=[1])
     assert entries(state) == before and state.best.path.score == 3  # left as it was
     assert state.lesson.successes == state.lesson.episodes == 1
 
@@ -272,8 +274,8 @@ def test_what_robustifies_begins_near_the_end_of_the_best_way():
 def test_what_robustifies_comes_to_the_best_score(tolerance, score, successful):
     starts = GoExplore(capacity=8, target=3.0, tolerance=tolerance)
     state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))
-    state = visit(starts, state, [[1], [2]], [[0], [3]], [[0], [1]], started(0, 0))
-    state = visit(starts, state, [[2]], [[score]], [[1]], started(0, 1, stage=0), fresh=[1])
+    state = visit(starts, state, [[1], [2]], [[0], [3]], [[0], [1]], start_marks(0, 0))
+    state = visit(starts, state, [[2]], [[score]], [[1]], start_marks(0, 1, stage=0), fresh=[1])
     assert state.lesson.episodes == 1 and state.lesson.successes == successful
 
 

@@ -137,7 +137,7 @@ def loop(starts, tasks=None, rewards=None):
     return experiment
 
 
-class Kept(PrioritisedLevels):
+class KeptPrioritisedLevels(PrioritisedLevels):
     """Keeps the arguments of `report`."""
 
     def init(self, key, environment, spec, num_envs):
@@ -153,7 +153,7 @@ class Kept(PrioritisedLevels):
 @pytest.mark.thorough
 def test_in_the_loop_the_judgement_is_of_the_network_that_acted():
     """GAE and TD errors against a plain loop, from the learned rewards; tasks and marks of every step."""
-    experiment: Any = loop(Kept(5))
+    experiment: Any = loop(KeptPrioritisedLevels(5))
 
     @jax.jit
     def run(experiment):
@@ -189,7 +189,7 @@ def test_in_the_loop_the_judgement_is_of_the_network_that_acted():
     assert third.starts[0].episodes == second.starts[0].episodes + visited.begins(rollout.ended).sum()
 
 
-class Unjudged(Kept):
+class WithoutEstimates(KeptPrioritisedLevels):
     judged = False
 
     def report(self, state, rollout, review):
@@ -204,7 +204,9 @@ def test_nothing_is_judged_unless_asked():
             jax.eval_shape(experiment.init, KEY)
         )
 
-    assert str(program(Kept(5))).count("dot_general") > str(program(Unjudged(5))).count("dot_general")
+    assert str(program(KeptPrioritisedLevels(5))).count("dot_general") > str(program(WithoutEstimates(5))).count(
+        "dot_general"
+    )
 
 
 class OldReport(Levels):

@@ -97,7 +97,7 @@ def test_episodes_begin_in_snapshots_until_the_early_phase_is_over():
 @pytest.mark.thorough
 def test_a_solver_teaches_the_way_through_many_levels():
     environment = MultiRoom(rooms=2, largest=4)
-    starts = references.taught(Snapshot("solver", episodes=5, every=1), environment)
+    starts = references.load_teacher(Snapshot("solver", episodes=5, every=1), environment)
     found: Any = starts.teacher
     assert isinstance(found, Snapshots) and len({bytes(np.asarray(grid)) for grid in found.env_state.grid}) > 5
     # What a way is worth rises towards the goal, and 1 step before it is what the step pays.

@@ -186,7 +186,7 @@ def test_levels_are_a_fixed_number_and_evaluation_plays_others():
         Levels(number=0)
 
 
-class Heard(Reset):
+class HeardReset(Reset):
     """Cuts episodes short, and keeps the visited states that `report` gets of the last rollout."""
 
     every_state = cuts = True
@@ -209,7 +209,7 @@ def test_what_is_cut_is_not_gone(steps, ended, gone):
     agent = PPO(num_envs=2, rollout_length=4, epochs=1, minibatches=1, hidden_sizes=(4,))
     spec = Spec("Sea", environment.observation_space, environment.action_space)
     learner = Learner(agent, AgentPolicy(), EnvironmentReward(), LastRollout(), spec)
-    loop = DeviceLoop(learner, environment, Same(), Heard(steps))
+    loop = DeviceLoop(learner, environment, Same(), HeardReset(steps))
 
     @jax.jit
     def run(loop):

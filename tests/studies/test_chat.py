@@ -96,15 +96,17 @@ def test_the_page_and_the_watcher_show_texts(directory, tmp_path, capsys):
     page = forage.report([directory / "run"], tmp_path / "page.html", film=True).read_text()
     assert page.count('<div class="texts">') == 1 and "after 0 steps" in page and "after 16 steps" in page
     assert "&lt;answer&gt;" in page and "<answer>" not in page
-    code, out, _ = small.here(capsys, "watch", directory / "run", "--episodes", "2")
+    code, out, _ = small.run_command(capsys, "watch", directory / "run", "--episodes", "2")
     assert code == 0 and out.count("prompt") == 2 and out.count("reward") == 2
     assert str(directory / "run" / "agent.txt") in out
 
 
 def test_problems_on_the_command_line(directory, capsys):
-    code, out, _ = small.here(capsys, "chat", directory / "run", "--problem", "--number", 2)
+    code, out, _ = small.run_command(capsys, "chat", directory / "run", "--problem", "--number", 2)
     assert code == 0 and out.count("prompt") == 2 and out.count("reference") == 2
-    code, out, _ = small.here(capsys, "chat", directory / "model", "text:addition", "--env.level", 2, "--tokens", 4)
+    code, out, _ = small.run_command(
+        capsys, "chat", directory / "model", "text:addition", "--env.level", 2, "--tokens", 4
+    )
     assert code == 0 and out.count("reward") == 1
 
 
@@ -124,7 +126,7 @@ def test_problems_on_the_command_line(directory, capsys):
 )
 def test_what_is_wrong_is_one_sentence(directory, capsys, words, says):
     places = {"RUN": directory / "run", "MODEL": directory / "model"}
-    code, _, error = small.here(capsys, *(places.get(word, word) for word in words))
+    code, _, error = small.run_command(capsys, *(places.get(word, word) for word in words))
     assert code == 2 and says in error and len(error.strip().splitlines()) == 1
 
 

@@ -42,7 +42,7 @@ class OutsideTheBox(Sound):
         return super().see() + np.float32([0, 0.5 * (self.time == 3)]) * 5
 
 
-class Unseeded(Sound):
+class UnseededSound(Sound):
     def see(self):
         return np.random.uniform(-1, 1, 2).astype(np.float32)
 
@@ -53,7 +53,7 @@ class UnseededSteps(Sound):
         return chance.uniform(-1, 1, 2).astype(np.float32)
 
 
-class Shared(Sound):
+class SharedSound(Sound):
     places = [0.0]
 
     def see(self):
@@ -101,21 +101,21 @@ class OldStep(Sound):
         return super().step(action)[:4]
 
 
-class Once(Sound):
+class OnceSound(Sound):
     made = 0
 
     def __init__(self):
-        Once.made += 1
-        if Once.made > 3:  # a run makes one to look at it, and more
+        OnceSound.made += 1
+        if OnceSound.made > 3:  # a run makes one to look at it, and more
             raise RuntimeError("the port is taken")
 
 
 @pytest.fixture(autouse=True)
-def anew():
-    Once.made = 0
+def start_anew():
+    OnceSound.made = 0
 
 
-def found(cls, verdict):
+def find_results(cls, verdict):
     checked = forage.check(cls, steps=100)
     return {one.topic: one.text for one in checked.findings if one.verdict == verdict}, checked
 
@@ -138,19 +138,19 @@ def test_a_sound_environment_is_said_to_be_sound():
     ("cls", "topic", "words"),
     [
         (OutsideTheBox, "observation", "entry 1 was"),
-        (Unseeded, "seed", "two resets with seed 0 show different observations; draw every random number from"),
+        (UnseededSound, "seed", "two resets with seed 0 show different observations; draw every random number from"),
         (UnseededSteps, "determinism", "in the observation at step 5"),
-        (Shared, "copies", "in the observation at step 1"),
+        (SharedSound, "copies", "in the observation at step 1"),
         (Endless, "episodes", "none has ended in 100 steps, and it declares no limit; give it one, as with --wrap"),
         (NotANumber, "reward", "the reward was nan at step 7"),
         (Raises, "contract", "at step 5 it raised ValueError: no such place"),
         (OldStep, "contract", "at step 1 it returned 4 values from step; it should return (observation, reward,"),
-        (Once, "copies", "a second copy fails with RuntimeError: the port is taken"),
+        (OnceSound, "copies", "a second copy fails with RuntimeError: the port is taken"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_fault_is_named_and_nothing_else(cls, topic, words):
-    wrong, checked = found(cls, "wrong")
+    wrong, checked = find_results(cls, "wrong")
     assert not checked.ok and set(wrong) == {topic}
     assert words in wrong[topic]
 
@@ -165,7 +165,7 @@ def test_a_fault_is_named_and_nothing_else(cls, topic, words):
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_what_may_be_meant_is_noted(cls, topic, words):
-    noted, checked = found(cls, "note")
+    noted, checked = find_results(cls, "note")
     assert checked.ok and words in noted[topic]
 
 
@@ -178,9 +178,9 @@ def test_how_far_outside_is_the_distance_to_the_nearer_bound():
 
 
 def test_one_object_and_a_batch_are_checked_and_it_is_said_what_a_run_takes():
-    noted, checked = found(gymnasium.make_vec("CartPole-v1", 2), "note")
+    noted, checked = find_results(gymnasium.make_vec("CartPole-v1", 2), "note")
     assert checked.ok and "give a function of that number" in noted["training"]
-    noted, checked = found(Sound(), "note")  # a run makes copies of it
+    noted, checked = find_results(Sound(), "note")  # a run makes copies of it
     assert checked.ok and "training" not in noted
 
 
@@ -195,7 +195,7 @@ class Adds(Sound):
         return observation, self.total / 100, *rest
 
 
-class Turned(Sound):
+class TurnedSound(Sound):
     """Two choices, some of them forbidden by a mask."""
 
     observation_space = Dict({"observation": Sound.observation_space, "action_mask": MultiBinary(5)})
@@ -215,15 +215,15 @@ def test_what_outlives_a_reset_is_no_unseeded_chance():
         (lambda: gymnasium.wrappers.NormalizeObservation(Sound()), "statistics of NormalizeObservation go on over"),
         (Adds, "something else in the reward at step 1: something, such as running statistics, goes on over resets"),
     ):
-        noted, checked = found(given, "note")
+        noted, checked = find_results(given, "note")
         assert said in noted["state"] and checked.ok, checked
         assert {one.topic for one in checked.findings if one.verdict == "ok"} >= {"copies"}
     object_of = gymnasium.wrappers.NormalizeReward(Sound())
-    assert "NormalizeReward" in found(object_of, "note")[0]["state"]
+    assert "NormalizeReward" in find_results(object_of, "note")[0]["state"]
 
 
 def test_masks_of_several_choices_are_obeyed():
-    assert forage.check(Turned, steps=60).ok
+    assert forage.check(TurnedSound, steps=60).ok
 
 
 class Impure(Environment):
@@ -264,7 +264,7 @@ class Misshapen(Impure):
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_faults_in_jax_are_named(cls, topic, words):
-    wrong, _ = found(cls, "wrong")
+    wrong, _ = find_results(cls, "wrong")
     assert words in wrong[topic] and set(wrong) == {topic}
 
 
@@ -290,9 +290,9 @@ def test_the_command_prints_it_and_exits_with_1_where_something_is_wrong(capsys,
         "        return np.float32([self.far]), float(action), bool(action), False, {}\n"
     )
     name = f"{tmp_path}/mine.py:Line"
-    code, out, err = small.here(capsys, "check", name, "--steps", "50")
+    code, out, err = small.run_command(capsys, "check", name, "--steps", "50")
     assert (code, err) == (0, "") and out.startswith("mine.py:Line: 50 steps") and out.endswith("0 wrong\n")
-    code, out, err = small.here(capsys, "check", name, "--env.far", "3", "--steps", "50", "--json")
+    code, out, err = small.run_command(capsys, "check", name, "--env.far", "3", "--steps", "50", "--json")
     said = json.loads(out)
     assert code == 1 and said["event"] == "check" and not said["ok"]
     assert "entry 0 was 3, 2 above its bound 1 at step 1 (outside in " in str(said["findings"])

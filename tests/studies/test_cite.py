@@ -27,7 +27,7 @@ def run(tmp_path_factory):
 
 
 def test_a_run_is_cited_with_its_number_and_its_papers(run, capsys):
-    code, said, _ = small.here(capsys, "cite", run)
+    code, said, _ = small.run_command(capsys, "cite", run)
     assert code == 0
     entry, sentence, papers = said.strip().split("\n\n")
     made = cite.read_json(run / "versions.json")
@@ -40,7 +40,7 @@ def test_a_run_is_cited_with_its_number_and_its_papers(run, capsys):
 
 
 def test_without_a_run_the_version_here_is_cited(capsys):
-    code, said, _ = small.here(capsys, "cite")
+    code, said, _ = small.run_command(capsys, "cite")
     assert code == 0 and said.startswith("@software{forage,\n") and "version = {" in said and "After" not in said
 
 
@@ -50,7 +50,7 @@ def test_what_cannot_be_cited_is_said(tmp_path, capsys):
         (["a", "b"], "forage cite takes one run's directory, or none"),
         ([tmp_path, "--format", "apa"], "forage cite has no option '--format'"),
     ):
-        code, _, error = small.here(capsys, "cite", *words)
+        code, _, error = small.run_command(capsys, "cite", *words)
         assert code == 2 and said in error
 
 

@@ -9,7 +9,7 @@ import pytest
 from forage.core.errors import ForageError
 from forage.studies import claims
 from forage.studies.claims import building, rows
-from forage.studies.claims.claim import Rule, area, evaluated
+from forage.studies.claims.claim import Rule, area, evaluation_return
 from forage.studies.claims.played import swing_up
 from forage.studies.claims.rows import Row
 
@@ -22,7 +22,7 @@ source = "2001.00001"
 statement = "It is so."
 environment = "Pendulum-v1"
 treatment = "new"
-measure = "evaluated"
+measure = "evaluation_return"
 measured = "return"
 also = [{measure = {call = "late", name = "loss", share = 0.5}, measured = "loss", higher = false}]
 rule = {margin = -2.0}
@@ -30,7 +30,7 @@ laptop = {steps = 5000, seeds = "1000-1004"}
 smoke = {steps = 200}
 paper = {environment = "gymnasium:Hopper-v5", steps = 10, seeds = 3, arms = {new = {batch_size = 256}}}
 needs = "a GPU"
-named.file.call = "played"
+named.file.call = "play_rule"
 named.file.environment = "Pendulum-v1"
 named.file.rule = {function = "swing_up"}
 named.file.random = {repeat = [[2, 0.5]]}
@@ -62,7 +62,7 @@ def test_a_row_is_a_claim(table, monkeypatch):
     )
 
     def spy(found):
-        if found.__name__ != "played":
+        if found.__name__ != "play_rule":
             return found
         return lambda environment, rule, random, seed=0: asked.append((environment, rule, random)) or "a.npz"
 
@@ -70,7 +70,7 @@ def test_a_row_is_a_claim(table, monkeypatch):
     assert (claim.arxiv, claim.baselines, claim.measure, claim.rule) == (
         "2001.00001",
         ("old",),
-        evaluated,
+        evaluation_return,
         Rule(margin=-2.0),
     )
     assert claim.laptop.seeds == tuple(range(1000, 1005)) and claim.smoke == (200, (1000, 1001))
@@ -105,7 +105,9 @@ WRONG = {
     "baseline 'elder' is no arm. Did you mean 'old'": lambda t: t.update(baselines=["elder"]),
     "baselines is empty; add an arm that 'new' is compared with.": lambda t: t["arms"].pop("old"),
     "arms has no arm; name at least a treatment and a baseline.": lambda t: t.update(arms={}),
-    "measure names an unknown function 'evalated'. Did you mean 'evaluated'": lambda t: t.update(measure="evalated"),
+    "measure names an unknown function 'evaluation_returns'. Did you mean 'evaluation_return'": lambda t: t.update(
+        measure="evaluation_returns"
+    ),
     "measure names played:jump, and forage.studies.claims.played has no function 'jump'": lambda t: t.update(
         measure="played:jump"
     ),

@@ -176,5 +176,5 @@ def test_steps_of_a_run_from_data_are_updates(lying):
     runs = [Run(lying(name)) for name in ("lived", "read", "moved")]
     runs[1].config["memory"] = {"part": "dataset", "file": "a.npz"}
     runs[2].config["memory"] = {"part": "shifted", "inner": {"part": "dataset", "file": "a.npz"}}
-    assert [run.counted for run in runs] == ["environment steps", "updates", "updates"]
+    assert [run.unit for run in runs] == ["environment steps", "updates", "updates"]
     assert step_unit(runs[1:]) == "updates" and step_unit(runs) == "environment steps, or updates"

@@ -177,10 +177,10 @@ def test_what_is_refused(words, said, tmp_path):
 
 
 def test_whoever_stops_it_is_told_how_it_goes_on(tmp_path, monkeypatch):
-    def stopped(*_, **__):
+    def stop(*_, **__):
         raise RunInterrupted("Stopped by Ctrl-C at step 64. Continue with: forage resume somewhere")
 
-    monkeypatch.setattr(training, "train_or_resume", stopped)
+    monkeypatch.setattr(training, "train_or_resume", stop)
     with pytest.raises(RunInterrupted, match=r"at step 64\. Continue with the same forage data make, which goes on"):
         make("CartPole-v1", output=tmp_path / "sets", **WORDS)
 
@@ -223,7 +223,7 @@ def write(path, header=(), horizon=None, **changes):
     return path
 
 
-def changed(name, *places, value):
+def change(name, *places, value):
     array = GOOD[name].copy()
     array[places] = value
     return {name: array}
@@ -250,21 +250,21 @@ def test_episodes_cut_before_the_time_limit_do_not_count(tmp_path):
 
 
 FAULTS = [
-    (changed("action", 4, value=2.5), "action is outside its bounds in 1 rows, first in row 4"),
-    (changed("observation", 3, value=np.nan), "observation is NaN in 1 rows, first in row 3"),
-    (changed("observation", 3, value=7), "observation is outside its bounds in 1 rows, first in row 3"),
-    (changed("reward", 2, value=np.inf), "reward is infinite in 1 rows, first in row 2"),
-    (changed("truncated", 5, value=False), "the last episode has no end in 1 rows, first in row 5"),
-    (changed("truncated", 2, value=True), "both terminated and truncated are true in 1 rows, first in row 2"),
+    (change("action", 4, value=2.5), "action is outside its bounds in 1 rows, first in row 4"),
+    (change("observation", 3, value=np.nan), "observation is NaN in 1 rows, first in row 3"),
+    (change("observation", 3, value=7), "observation is outside its bounds in 1 rows, first in row 3"),
+    (change("reward", 2, value=np.inf), "reward is infinite in 1 rows, first in row 2"),
+    (change("truncated", 5, value=False), "the last episode has no end in 1 rows, first in row 5"),
+    (change("truncated", 2, value=True), "both terminated and truncated are true in 1 rows, first in row 2"),
     (
         {"terminated": np.zeros(6, bool), "truncated": np.zeros(6, bool)},
         "no transition is terminated or truncated, so nobody knows where episodes end",
     ),
-    (changed("terminated", 2, value=False), "an episode is over by its number, but neither terminated nor truncated"),
-    (changed("terminated", 0, value=True), "an episode goes on after its end in 1 rows, first in row 0"),
+    (change("terminated", 2, value=False), "an episode is over by its number, but neither terminated nor truncated"),
+    (change("terminated", 0, value=True), "an episode goes on after its end in 1 rows, first in row 0"),
     ({"terminated": None}, "there is no array terminated, so it counts as false everywhere"),
     (
-        changed("next_observation", 0, value=0.5),
+        change("next_observation", 0, value=0.5),
         "next_observation is not what the following transition observes in 1 rows, first in row 0",
     ),
 ]
@@ -304,24 +304,26 @@ def test_numbers_of_several_choices_begin_where_their_space_does():
 
 
 def test_what_is_no_data_set_is_refused(tmp_path):
-    def refused(said, path, **options):
+    def check_refused(said, path, **options):
         with pytest.raises(ForageError, match=said):
             show_data_set(path, **options)
 
-    refused("There is no data set", tmp_path / "none.npz")
+    check_refused("There is no data set", tmp_path / "none.npz")
     np.savez(tmp_path / "other.npz", a=np.ones(3))
-    refused("has no header of a data set", tmp_path / "other.npz")
+    check_refused("has no header of a data set", tmp_path / "other.npz")
     good = write(tmp_path / "good.npz")
     cut = tmp_path / "cut.npz"
     cut.write_bytes(good.read_bytes()[:-300])
-    refused("is not a whole data set", cut)
-    refused("has no array action", write(tmp_path / "a.npz", action=None))
-    refused("action has shape .5, 1., and there are 6 rewards", write(tmp_path / "b.npz", action=GOOD["action"][1:]))
-    refused("A page is an .html file", good, page=tmp_path / "page.txt")
+    check_refused("is not a whole data set", cut)
+    check_refused("has no array action", write(tmp_path / "a.npz", action=None))
+    check_refused(
+        "action has shape .5, 1., and there are 6 rewards", write(tmp_path / "b.npz", action=GOOD["action"][1:])
+    )
+    check_refused("A page is an .html file", good, page=tmp_path / "page.txt")
 
 
 def test_the_page_holds_the_picture_and_the_faults(tmp_path):
-    path = write(tmp_path / "a.npz", **changed("action", 4, value=2.5))
+    path = write(tmp_path / "a.npz", **change("action", 4, value=2.5))
     found = show_data_set(path, tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     assert "action is outside its bounds" in text and "data:image/png;base64," in text
@@ -354,7 +356,7 @@ def test_a_run_from_made_data_has_a_normalised_score(folder, tmp_path, capsys):
     ends = read_manifest(folder)["ends"]
     assert run.config["ends"] == ends
     wanted = (run.score.value - ends["random"]) / (ends["expert"] - ends["random"])
-    assert run.normalised[""].value == pytest.approx(wanted)
+    assert run.normalised_scores[""].value == pytest.approx(wanted)
     with pytest.raises(SystemExit) as ended:
         entry.main(["evaluate", str(run.directory), "--episodes", "2", "--json"])
     assert ended.value.code == 0
@@ -374,13 +376,13 @@ def test_a_run_from_made_data_has_a_normalised_score(folder, tmp_path, capsys):
         environment_options={"length": 1.0},
         **words,
     )
-    assert "ends" not in other.config and other.normalised is None
+    assert "ends" not in other.config and other.normalised_scores is None
 
 
 # The command
 
 
-def commanded(*words):
+def run_commands(*words):
     with pytest.raises(SystemExit) as ended:
         entry.main(["data", *words])
     return ended.value.code
@@ -389,10 +391,10 @@ def commanded(*words):
 @pytest.mark.thorough
 def test_the_command_shows_and_refuses(folder, tmp_path, capsys):
     run = str(folder / "agent")
-    assert commanded("show", str(folder / "random.npz"), "--page", str(tmp_path / "a.html")) == 0
+    assert run_commands("show", str(folder / "random.npz"), "--page", str(tmp_path / "a.html")) == 0
     out = capsys.readouterr().out
     assert "300 transitions of CartPole-v1, random" in out and "faults     none" in out
-    assert commanded("show", str(folder / "random.npz"), "--json") == 0
+    assert run_commands("show", str(folder / "random.npz"), "--json") == 0
     assert json.loads(capsys.readouterr().out)["tier"] == "random"
     for words, said in (
         (("mak", "CartPole-v1"), "Did you mean 'make'?"),
@@ -406,11 +408,11 @@ def test_the_command_shows_and_refuses(folder, tmp_path, capsys):
             "no checkpoint 7",
         ),
     ):
-        assert commanded(*words) == 2
+        assert run_commands(*words) == 2
         error = capsys.readouterr().err
         assert said in error and error.count("\n") == 1
     made = Path(tmp_path / "best.npz")
     step = str(read_manifest(folder)["policies"]["expert"]["step"])
     words = ("--steps", "20", "--output", str(made), "--checkpoint", step, "--quiet")
-    assert commanded("record", run, *words) == 0
+    assert run_commands("record", run, *words) == 0
     assert files.read_header(made)["source"]["checkpoint"] == int(step)

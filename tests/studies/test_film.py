@@ -22,7 +22,7 @@ def noise(number, size=(300, 400)):
     return [np.random.default_rng(i).integers(0, 255, (*size, 3), np.uint8) for i in range(number)]
 
 
-def played(path, per_second, steps):
+def play(path, per_second, steps):
     told = []
     made = Film(path, per_second, "seed 3", lambda *what: told.append(what))
     for step, picture in enumerate(noise(steps, (240, 240))):
@@ -35,7 +35,7 @@ def played(path, per_second, steps):
     ("suffix", "per_second", "every"), [(".gif", 50, 2), (".mp4", 50, 1), (".mp4", 125, 2), (".webp", 4, 1)]
 )
 def test_a_film_has_the_rate_of_what_it_shows(tmp_path, suffix, per_second, every):
-    made, told = played(tmp_path / f"a{suffix}", per_second, 10)
+    made, told = play(tmp_path / f"a{suffix}", per_second, 10)
     assert made.next_picture == every and told == [(0, step, 0.5 * step) for step in range(10)]
     captions = [frame.caption for frame in made.frames]
     assert captions[: -(-10 // every)] == [f"return {0.5 * s:g}   step {s}   seed 3" for s in range(0, 10, every)]
@@ -45,7 +45,7 @@ def test_a_film_has_the_rate_of_what_it_shows(tmp_path, suffix, per_second, ever
 
 
 def test_the_file_plays_at_that_rate(tmp_path):
-    made, _ = played(tmp_path / "a.webp", 20, 6)
+    made, _ = play(tmp_path / "a.webp", 20, 6)
     made.write()
     with Image.open(made.path) as image:
         image.load()
@@ -54,7 +54,7 @@ def test_the_file_plays_at_that_rate(tmp_path):
     assert len(shown) >= 6 and shown.shape[1] > 240  # the caption has a strip of its own
     if importlib.util.find_spec("imageio_ffmpeg") is None:
         pytest.skip("the extra video is not here")
-    made, _ = played(tmp_path / "a.mp4", 20, 6)
+    made, _ = play(tmp_path / "a.mp4", 20, 6)
     made.write()
     assert imageio.immeta(made.path, plugin="FFMPEG")["fps"] == 20
 

@@ -53,28 +53,28 @@ def run(tmp_path_factory):
 
 
 @pytest.fixture
-def there(tmp_path):
+def own_folder(tmp_path):
     return Hub(tmp_path / "hub")
 
 
-def test_what_is_pulled_is_what_was_pushed(run, there, tmp_path):
+def test_what_is_pulled_is_what_was_pushed(run, own_folder, tmp_path):
     (run.directory / "texts.jsonl").write_text('{"steps": 8, "members": [[]]}\n')  # as a run on text has them
-    assert push(run, "ada/ppo", private=True, api=there) == "https://huggingface.co/ada/ppo"
-    shared = {path.name for path in (there.root / "ada/ppo").iterdir()}
+    assert push(run, "ada/ppo", private=True, api=own_folder) == "https://huggingface.co/ada/ppo"
+    shared = {path.name for path in (own_folder.root / "ada/ppo").iterdir()}
     assert {"README.md", "config.json", "agent.npz", "curve.png"} <= shared <= {"README.md", *FILES}
-    assert there.private == {"ada/ppo": True}
-    found = pull("ada/ppo", tmp_path / "here", api=there)
+    assert own_folder.private == {"ada/ppo": True}
+    found = pull("ada/ppo", tmp_path / "here", api=own_folder)
     assert (found.score, found.config, found.texts) == (run.score, run.config, [Texts(8, [[]])])
     assert sorted(path.name for path in (tmp_path / "here").iterdir()) == sorted(shared - {"README.md"})
     observations = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
     assert np.array_equal(found.agent.act(observations, explore=False), run.agent.act(observations, explore=False))
     with pytest.raises(ForageError, match="is there already; name another directory"):
-        pull("ada/ppo", tmp_path / "here", api=there)
+        pull("ada/ppo", tmp_path / "here", api=own_folder)
 
 
-def test_the_card_says_what_the_run_knows(run, there):
-    push(run.directory, "ada/ppo", api=there)
-    card = (there.root / "ada/ppo/README.md").read_text()
+def test_the_card_says_what_the_run_knows(run, own_folder):
+    push(run.directory, "ada/ppo", api=own_folder)
+    card = (own_folder.root / "ada/ppo/README.md").read_text()
     _, head, body = card.split("---\n", 2)
     data = dict(line.split(": ", 1) for line in head.splitlines())
     results = json.loads(data["model-index"])[0]["results"]
@@ -92,11 +92,11 @@ def test_the_card_says_what_the_run_knows(run, there):
         assert said in body
 
 
-def test_what_names_code_is_not_pulled(run, there, tmp_path):
-    push(run, "eve/ppo", api=there)
+def test_what_names_code_is_not_pulled(run, own_folder, tmp_path):
+    push(run, "eve/ppo", api=own_folder)
     trap = tmp_path / "trap.py"
     trap.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Trap: pass\n")
-    path = there.root / "eve/ppo/config.json"
+    path = own_folder.root / "eve/ppo/config.json"
     config = json.loads(path.read_text())
     for changed in (
         {"agent": config["agent"] | {"part": f"{trap}:Trap"}},
@@ -107,9 +107,11 @@ def test_what_names_code_is_not_pulled(run, there, tmp_path):
     ):
         path.write_text(json.dumps(config | changed))
         with pytest.raises(ForageError, match=r"names code of its maker's own, .*(trap|os:).* --anyway"):
-            pull("eve/ppo", tmp_path / "here", api=there)
+            pull("eve/ppo", tmp_path / "here", api=own_folder)
     assert not (tmp_path / "ran").exists() and not (tmp_path / "here").exists()
-    assert pull("eve/ppo", tmp_path / "here", anyway=True, api=there).config["environment"]["wrap"] == [f"{trap}:Trap"]
+    assert pull("eve/ppo", tmp_path / "here", anyway=True, api=own_folder).config["environment"]["wrap"] == [
+        f"{trap}:Trap"
+    ]
     assert not (tmp_path / "ran").exists()
 
 
@@ -123,23 +125,23 @@ def test_what_is_forages_own_is_pulled(id):
     )
 
 
-def test_bad_input_is_one_sentence(run, there, tmp_path):
+def test_bad_input_is_one_sentence(run, own_folder, tmp_path):
     for repository in ("ppo", "a/b/c", "", "ada/my run"):
         with pytest.raises(ForageError, match="is called USER/NAME, such as ada/ppo-cartpole, not"):
-            push(run, repository, api=there)
+            push(run, repository, api=own_folder)
     with pytest.raises(
         ForageError, match="The Hub would not do it for ada/none: 404 Client Error: ada/none is not there;"
     ) as found:
-        pull("ada/none", tmp_path / "here", api=there)
+        pull("ada/none", tmp_path / "here", api=own_folder)
     assert "\n" not in str(found.value)
-    there.create_repo(repo_id="ada/empty", private=False, exist_ok=True)
+    own_folder.create_repo(repo_id="ada/empty", private=False, exist_ok=True)
     with pytest.raises(ForageError, match=r"ada/empty holds no run of Forage: it has no config\.json"):
-        pull("ada/empty", tmp_path / "here", api=there)
+        pull("ada/empty", tmp_path / "here", api=own_folder)
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun" / "config.json").write_text((run.directory / "config.json").read_text())
     (tmp_path / "begun" / "versions.json").write_text("{}")
     with pytest.raises(ForageError, match=r"has nothing to share yet: it has no agent\.npz"):
-        push(tmp_path / "begun", "ada/ppo", api=there)
+        push(tmp_path / "begun", "ada/ppo", api=own_folder)
     assert not (tmp_path / "here").exists()
 
 
@@ -161,8 +163,8 @@ def test_the_hubs_own_client_takes_these_calls():
         assert set(words) <= set(inspect.signature(getattr(api, name)).parameters)
 
 
-def test_commands(run, there, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(hub, "hub", lambda token: there)
+def test_commands(run, own_folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(hub, "hub", lambda token: own_folder)
     push_command.run([str(run.directory), "ada/ppo"], {})
     pull_command.run(["ada/ppo"], {"output": str(tmp_path / "here")})
     said = capsys.readouterr().out.splitlines()

@@ -97,14 +97,14 @@ def log(tmp_path):
 
 def test_the_command(log, capsys):
     a, b, out = log / "a.npz", log / "b.npz", log / "out.npz"
-    code, said, err = small.here(capsys, "data", "label", a, "--demonstrations", b, "--output", out)
+    code, said, err = small.run_command(capsys, "data", "label", a, "--demonstrations", b, "--output", out)
     assert (code, err) == (0, "") and "40 transitions in 4 episodes, rewards by optimal transport from b.npz" in said
     found, header = files.read_data(out)
     np.testing.assert_array_equal(found.action, files.read_data(a)[0].action)
     np.testing.assert_allclose(np.ptp(np.bincount(found.numbers, found.reward)), 1000, rtol=1e-6)
     assert header["mean_return"] is None
     words = ["--updates", 10, "--hidden-sizes", 4, "--json"]
-    code, said, _ = small.here(capsys, "data", "label", a, "--labelled", b, "--output", out, *words)
+    code, said, _ = small.run_command(capsys, "data", "label", a, "--labelled", b, "--output", out, *words)
     assert code == 0 and json.loads(said)["source"]["by"]["known"] == 20
     both = files.read_data(out)[0]
     assert both.transitions == 60 and both.episodes == 6
@@ -127,6 +127,6 @@ def test_the_command(log, capsys):
 )
 def test_one_sentence(words, said, log, capsys, monkeypatch):
     monkeypatch.chdir(log)
-    code, _, err = small.here(capsys, "data", "label", *words.split())
+    code, _, err = small.run_command(capsys, "data", "label", *words.split())
     assert code == 2 and said in err and err.count("\n") == 1
     assert not (log / "out.npz").exists()

@@ -101,10 +101,10 @@ class Rows(HostEnvironment):
 
     def _reset(self, seed):
         self.number, self.time = np.zeros(2, int), np.zeros(2, int)
-        return self.seen
+        return self.observe
 
     @property
-    def seen(self):
+    def observe(self):
         return (100 * np.arange(2) + 10 * self.number + self.time).astype(np.float32)[:, None]
 
     def _send(self, action):
@@ -112,10 +112,10 @@ class Rows(HostEnvironment):
 
     def _receive(self, action):
         self.time += 1
-        after, over = self.seen, self.time >= [2, 3]
+        after, over = self.observe, self.time >= [2, 3]
         terminated, truncated = over & [True, False], over & [False, True]
         self.number, self.time = self.number + over, np.where(over, 0, self.time)
-        return HostStep(Step(after, after[:, 0], terminated, truncated, {}), self.seen)
+        return HostStep(Step(after, after[:, 0], terminated, truncated, {}), self.observe)
 
 
 def play_rows(steps):

@@ -28,7 +28,7 @@ def run(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def wrapped(tmp_path_factory):
+def wrapped_run(tmp_path_factory):
     return small.train(tmp_path_factory.mktemp("runs") / "wrapped", wrap=["time-limit:15", "frame-stack:2"]).directory
 
 
@@ -43,9 +43,9 @@ def test_other_environments_by_name(run):
 
 
 @pytest.mark.thorough
-def test_episodes_are_as_long_as_the_other_environments(wrapped):
+def test_episodes_are_as_long_as_the_other_environments(wrapped_run):
     longer = FrameStack(TimeLimit(CartPole(), 40), 2)
-    found = evaluate_under(wrapped, instead={"longer": longer}, episodes=20)
+    found = evaluate_under(wrapped_run, instead={"longer": longer}, episodes=20)
     usual, other = (point.returns for point in found.points)
     assert max(usual) <= 15 < max(other) <= 40
 
@@ -67,14 +67,14 @@ def test_randomness_goes_within_all_wrappers():
 
 
 @pytest.mark.thorough
-def test_a_wrapped_run_is_rebuilt(wrapped):
-    config = Run(wrapped).config
+def test_a_wrapped_run_is_rebuilt(wrapped_run):
+    config = Run(wrapped_run).config
     assert config["environment"] == {"id": "CartPole-v1", "options": {}, "wrap": ["time-limit:15", "frame-stack:2"]}
     assert config["spec"]["horizon"] == 15 and config["spec"]["observation_space"]["shape"] == [8]
     assert from_config(config).environment == FrameStack(TimeLimit(CartPole(), 15), 2)
-    training.evaluate(wrapped, episodes=3)
-    assert max(np.ravel(Run(wrapped).evaluation["episode_lengths"])) == 15
-    assert forage.load(wrapped).act(np.zeros(8)) in (0, 1)
+    training.evaluate(wrapped_run, episodes=3)
+    assert max(np.ravel(Run(wrapped_run).evaluation["episode_lengths"])) == 15
+    assert forage.load(wrapped_run).act(np.zeros(8)) in (0, 1)
 
 
 @pytest.mark.thorough
@@ -83,10 +83,10 @@ def test_wrap_on_the_command_line(capsys, tmp_path):
     words += ["--steps", 64, "--seeds", 1, "--evaluation-episodes", 2, "--plain", "--directory", tmp_path / "run"]
     words += ["--wrap", "action-noise:0", "--wrap=time-limit:9"]
     words += ["--tasks", "contexts", "--tasks.train", "action_noise=0:0.5,length=0.5:1"]
-    code, out, err = small.here(capsys, "train", "ppo", "CartPole-v1", *words)
+    code, out, err = small.run_command(capsys, "train", "ppo", "CartPole-v1", *words)
     assert (code, err) == (0, "")
     assert "CartPole-v1 in action-noise:0, time-limit:9" in out
-    code, out, err = small.here(capsys, "watch", tmp_path / "run", "--output", tmp_path / "a.gif")
+    code, out, err = small.run_command(capsys, "watch", tmp_path / "run", "--output", tmp_path / "a.gif")
     assert (code, err) == (0, "")
 
 
@@ -163,22 +163,24 @@ def test_tasks_of_test(tmp_path):
 @pytest.mark.thorough
 def test_contexts_at_the_other_doors(capsys, tmp_path, words):
     run = small.train(tmp_path / "run", tasks=Contexts(("length=0.2:1.0",)), wrap=["context-visible:length:0.2:1"])
-    code, _, err = small.here(capsys, words, run.directory, *(["--steps", 5] if words == "watch" else ["--quiet"]))
+    code, _, err = small.run_command(
+        capsys, words, run.directory, *(["--steps", 5] if words == "watch" else ["--quiet"])
+    )
     assert (code, err) == (0, "")
 
 
 @pytest.mark.thorough
 def test_on_the_command_line(capsys, run):
     words = ["--grid", "length=0.5:2:2", "--grid", "max-steps=5,9", "--under", "action-noise:0.5", "--episodes", 2]
-    code, out, err = small.here(capsys, "evaluate", run, *words)
+    code, out, err = small.run_command(capsys, "evaluate", run, *words)
     assert (code, err) == (0, "")
     assert "mean over 8 rows: return" in out and "worst case: return" in out and "action-noise:0.5" in out
-    code, out, err = small.here(capsys, "evaluate", run, *words, "--json")
+    code, out, err = small.run_command(capsys, "evaluate", run, *words, "--json")
     assert len(json.loads(out)["points"]) == 8
     words = ["--tasks", "contexts", "--tasks.train", "max_steps=6", "--episodes", 2, "--json"]
-    code, out, err = small.here(capsys, "evaluate", run, *words)
+    code, out, err = small.run_command(capsys, "evaluate", run, *words)
     assert (code, err) == (0, "") and json.loads(out)["mean"]["score"] == 6
-    code, out, _ = small.here(capsys, "evaluate", "--help")
+    code, out, _ = small.run_command(capsys, "evaluate", "--help")
     assert code == 0 and "--grid NAME=LOW:HIGH:N" in out
 
 
@@ -203,7 +205,7 @@ def test_on_the_command_line(capsys, run):
     ],
 )
 def test_bad_input(capsys, run, words, said):
-    code, out, err = small.here(capsys, "evaluate", run, *words.split())
+    code, out, err = small.run_command(capsys, "evaluate", run, *words.split())
     assert code == 2 and out == "" and err.count("\n") == 1
     assert said in err
 

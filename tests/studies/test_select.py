@@ -40,13 +40,13 @@ def test_by_hand(table):
 
 
 def test_the_command(table, capsys):
-    code, said, err = small.here(capsys, "select", table, "--baseline", 5)
+    code, said, err = small.run_command(capsys, "select", table, "--baseline", 5)
     lines = said.splitlines()
     assert (code, err) == (0, "")
     assert lines[0] == "5 policies, the best of them b (10); behaviour 5"
     assert lines[1].split()[:3] == ["estimator", "SharpeRatio@3", "best@3"]
     assert lines[2].split() == ["shy", "3.062", "10", "6", "1.633", "0", "1", "b,", "e,", "d"]
-    code, said, _ = small.here(capsys, "select", table, "--baseline", 5, "--k", 2, "--threshold", 3, "--json")
+    code, said, _ = small.run_command(capsys, "select", table, "--baseline", 5, "--k", 2, "--threshold", 3, "--json")
     found = json.loads(said)["judged"]["bold"]
     assert code == 0 and found["top"] == ["a", "d"] and found["portfolio"]["violations"] == 0.5
 
@@ -67,13 +67,13 @@ def test_the_command(table, capsys):
 )
 def test_one_sentence(words, text, said, table, capsys):
     table.write_text(text)
-    code, _, err = small.here(capsys, "select", table, *words.split())
+    code, _, err = small.run_command(capsys, "select", table, *words.split())
     assert code == 2 and said in err and err.count("\n") == 1
 
 
 def test_runs_need_a_data_set(capsys):
-    assert "name it with --data FILE" in small.here(capsys, "select", "runs/a", "runs/b")[2]
-    assert "forage select takes a table, or runs" in small.here(capsys, "select")[2]
+    assert "name it with --data FILE" in small.run_command(capsys, "select", "runs/a", "runs/b")[2]
+    assert "forage select takes a table, or runs" in small.run_command(capsys, "select")[2]
 
 
 @pytest.mark.thorough
@@ -92,7 +92,7 @@ def test_runs_are_judged_from_a_log(tmp_path, capsys):
     assert list(values) == ["a", "b", "c"] and set(estimates) == {"wpdis", "fqe"}
     assert values["a"] == Run(runs[0]).evaluation["return"][0]
     assert baseline == pytest.approx(np.bincount(log.numbers, log.reward).mean())
-    code, said, _ = small.here(capsys, "select", *runs, "--data", tmp_path / "log.npz", "--k", 2)
+    code, said, _ = small.run_command(capsys, "select", *runs, "--data", tmp_path / "log.npz", "--k", 2)
     assert code == 0 and "SharpeRatio@2" in said and "fqe" in said
     with pytest.raises(ForageError, match="Two runs have the same name"):
         of_runs([runs[0], runs[0]], tmp_path / "log.npz")

@@ -31,7 +31,7 @@ small.keep_compiled()
 
 def command(capsys, *words):
     """Run a command, assert its success, and return its output."""
-    code, out, error = small.here(capsys, *words)
+    code, out, error = small.run_command(capsys, *words)
     assert code == 0, error
     return out
 
@@ -42,7 +42,7 @@ def differ(one, other):
     return any((np.asarray(a) != np.asarray(b)).any() for a, b in pairs)
 
 
-def said_there(directory, prompt, chat, new):
+def text_there(directory, prompt, chat, new):
     """The text that transformers writes greedily after a prompt, put as the policy knows it."""
     words = transformers.AutoTokenizer.from_pretrained(directory)
     model = transformers.AutoModelForCausalLM.from_pretrained(directory).eval()
@@ -68,7 +68,7 @@ def agree(trained, exported, chat):
     for one in itertools.islice(talk.problems(), 5):
         (_, prompt), (_, answer) = one.said
         again.begin()  # a model of no run remembers what was said
-        assert said_there(exported, prompt, chat, talk.new) == talk.say(prompt) == again.say(prompt) == answer
+        assert text_there(exported, prompt, chat, talk.new) == talk.say(prompt) == again.say(prompt) == answer
         answers.add(answer)
     return answers
 
@@ -133,6 +133,6 @@ def test_what_was_made_there_learns_and_answers_here(family, tmp_path, capsys):
     agree(*where, chat=True)
 
     talk = forage.chat(made, tokens=8)
-    assert talk.say("What is 12 + 30?") == said_there(made, "What is 12 + 30?", True, 8)
+    assert talk.say("What is 12 + 30?") == text_there(made, "What is 12 + 30?", True, 8)
     out = command(capsys, "chat", made, "text:arithmetic", "--number", 1, "--tokens", 8)
     assert out.count("reference") == out.count("reward") == 1

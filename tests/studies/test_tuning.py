@@ -288,7 +288,7 @@ class Members:
         pass
 
 
-class Killed(Exception):
+class KilledError(Exception):
     pass
 
 
@@ -308,14 +308,14 @@ def test_a_population_that_was_killed_goes_on(members, tmp_path, monkeypatch):
         def tell(row):
             told.append(row["part"])
             if row["part"] == until < population.PARTS:
-                raise Killed
+                raise KilledError
 
         return population.evolve(one, space, seeds, 2, tmp_path / name, tell)
 
     told: list[int] = []
     whole = evolve("whole.jsonl")
     for until in (1, 7, 7, 19):
-        with pytest.raises(Killed):
+        with pytest.raises(KilledError):
             evolve("killed.jsonl", until)
     told.clear()
     killed = evolve("killed.jsonl")
@@ -326,8 +326,8 @@ def test_a_population_that_was_killed_goes_on(members, tmp_path, monkeypatch):
     # What was over stays so, and test seeds go on as well.
     told.clear()
     assert evolve("killed.jsonl") == killed and told == []
-    monkeypatch.setattr(members, "advance", stopped := mock.Mock(side_effect=[None, None, Killed]))
-    with pytest.raises(Killed):
+    monkeypatch.setattr(members, "advance", stopped := mock.Mock(side_effect=[None, None, KilledError]))
+    with pytest.raises(KilledError):
         population.replay_schedule(one, whole, [1, 2], 2, tmp_path / "tuned.npz")
     stopped.side_effect = None
     population.replay_schedule(one, whole, [1, 2], 2, tmp_path / "tuned.npz")
@@ -339,11 +339,11 @@ def test_a_population_that_was_killed_goes_on(members, tmp_path, monkeypatch):
 def test_a_population_is_judged_on_seeds_it_did_not_train_on(members, tmp_path, monkeypatch):
     judged_on: list[list[int]] = []
 
-    def finished(agent, environment, *, directory, display, **options):
+    def whole_run(agent, environment, *, directory, display, **options):
         judged_on.append(options["seeds"])
         return SimpleNamespace(evaluation={"return": [0.0] * len(options["seeds"])})
 
-    monkeypatch.setattr("forage.runs.training.train_or_resume", finished)
+    monkeypatch.setattr("forage.runs.training.train_or_resume", whole_run)
     words = {"steps": 320, "agent_options": PPO, "display": "quiet", "directory": tmp_path / "search"}
     result = tune("ppo", "CartPole-v1", ["learning_rate=1e-4:1e-1:log"], method="pbt", trials=5, **words)
     trained_on, tuned_on = members.made

@@ -140,7 +140,7 @@ def listing(place):
 
 
 @pytest.fixture
-def there(place, monkeypatch):
+def own_folder(place, monkeypatch):
     """Change to the directory, and check afterwards that it is unchanged."""
     monkeypatch.chdir(place)
     before = listing(place)
@@ -149,34 +149,34 @@ def there(place, monkeypatch):
 
 
 @pytest.fixture
-def answer(there, capsys):
+def answer(own_folder, capsys):
     """Type words after `forage`, and hold the answer against a pattern."""
 
-    def answered(words, said):
-        code, out, err = small.here(capsys, *(words.split() if isinstance(words, str) else words))
+    def check_answer(words, said):
+        code, out, err = small.run_command(capsys, *(words.split() if isinstance(words, str) else words))
         assert (code, out) == (2, ""), err
         assert err.count("\n") == 1 and err.rstrip().endswith((".", "?")), err
         assert re.search(said, err), err
 
-    return answered
+    return check_answer
 
 
 @pytest.fixture
-def refuse(there):
+def refuse(own_folder):
     """Return a function that calls Python code and matches the raised error against a pattern."""
 
-    def refused(call, said):
+    def check_refused(call, said):
         with pytest.raises(ForageError) as caught:
             call()
         text = str(caught.value)
         assert "\n" not in text and text.endswith((".", "?")), text
         assert re.search(said, text), text
 
-    return refused
+    return check_refused
 
 
 @pytest.fixture
-def train(there):
+def train(own_folder):
     """Train PPO on CartPole, or otherwise, into a directory that is not there."""
     return lambda **more: forage.train(
         **{"agent": "ppo", "environment": "CartPole-v1", "directory": "new", "display": "quiet"} | more

@@ -127,7 +127,7 @@ class TD3(ActorCritic):
         """Take one step of the critics down their gradient and, if it is time, one of the policy and the targets."""
         state = self.step_critics(state, gradient)
         slow = state.actor, state.actor_optimiser, state.target_actor, state.target_critics
-        turn = lambda slow: self.delayed(slow, state, inputs)  # noqa: E731
+        turn = lambda slow: self.delayed_step(slow, state, inputs)  # noqa: E731
         actor, actor_optimiser, target_actor, target_critics = run_every(self.policy_delay, state.updates, turn, slow)
         return state._replace(
             actor=actor,
@@ -157,7 +157,7 @@ class TD3(ActorCritic):
         value = self.policy_value(state.critics, observation, actor(observation))
         return -weighted_mean(value, inputs.now.counts)
 
-    def delayed(
+    def delayed_step(
         self, slow: tuple[DeterministicActor, Any, DeterministicActor, ActionValue], state: State, inputs: UpdateInputs
     ) -> tuple[DeterministicActor, Any, DeterministicActor, ActionValue]:
         """Take one step of the policy, then one of both targets."""

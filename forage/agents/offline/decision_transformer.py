@@ -222,14 +222,14 @@ class DecisionTransformer(OfflineAgent):
         return Context(jax.tree.map(many, example(spec.observation_space)), *nothing)
 
     def act(self, state: DecisionTransformerState, inputs: ActInputs) -> tuple[PyTree[Array], Context, PyTree[Array]]:
-        def after(old: Array, new: Array) -> Array:
+        def shift_in(old: Array, new: Array) -> Array:
             return jnp.concatenate([old[1:], new[None]])
 
         hidden = inputs.hidden
         now = Context(
-            jax.tree.map(after, hidden.observation, inputs.observation),
-            after(hidden.action, jnp.zeros_like(hidden.action[0])),
-            after(hidden.earned, hidden.total),
+            jax.tree.map(shift_in, hidden.observation, inputs.observation),
+            shift_in(hidden.action, jnp.zeros_like(hidden.action[0])),
+            shift_in(hidden.earned, hidden.total),
             hidden.total,
             hidden.time + 1,
         )

@@ -152,7 +152,7 @@ def join_verdicts(found: list[Effect]) -> str:
     return "undecided" if "undecided" in said else "holds"
 
 
-def evaluated(run: Run) -> list[float]:
+def evaluation_return(run: Run) -> list[float]:
     """Return the mean return of the evaluation after training."""
     assert run.evaluation is not None
     return [float(value) for value in run.evaluation["return"]]

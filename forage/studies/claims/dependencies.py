@@ -59,7 +59,7 @@ CARRIES_OUT = ("forage.config.", "forage.runs.", "forage.cli.")
 
 PRESETS = (
     "forage.config.presets",
-    *(package.presets.partition(":")[0] for package in packages.installed() if package.own and package.presets),
+    *(package.presets.partition(":")[0] for package in packages.load_packages() if package.own and package.presets),
 )
 """The modules of agents' settings for environments."""
 

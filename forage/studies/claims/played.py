@@ -37,7 +37,7 @@ def swing_up(observation: Float[Array, "observation=3"]) -> Float[Array, "action
     return jnp.clip(torque, -2.0, 2.0)[None]
 
 
-def loosely(observation: Float[Array, "observation=3"]) -> Float[Array, "action=1"]:
+def weak_swing_up(observation: Float[Array, "observation=3"]) -> Float[Array, "action=1"]:
     """Swing Pendulum-v1 up with half of the torque, and hold it with too little damping: it falls again."""
     cosine, sine, speed = observation
     lacking = 15.0 - (0.5 * speed * speed + 15.0 * cosine)  # of the energy that it has at rest above
@@ -67,7 +67,7 @@ def steer(observation: Float[Array, "observation=6"]) -> Float[Array, "action=2"
 
 
 @functools.cache
-def played(environment: str, rule: PlayedBy, random: Sequence[float], seed: int = 0) -> str:
+def play_rule(environment: str, rule: PlayedBy, random: Sequence[float], seed: int = 0) -> str:
     """Return the file of episodes played by a rule; play and write them if the file is missing.
 
     `random`: for each episode, the share of its actions that are uniform instead.

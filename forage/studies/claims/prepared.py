@@ -17,7 +17,7 @@ from forage.studies.claims.played import FOLDER
 from forage.studies.datasets.make import collect_experience
 
 
-def learned(
+def train_agent(
     agent: str, environment: str, steps: int, seed: int = 0, options: Mapping[str, Any] | None = None, **words: Any
 ) -> str:
     """Return the directory of an agent's run of one seed; train it if it is missing.
@@ -50,7 +50,7 @@ def replay(
 ) -> str:
     """Return the file of a run's whole experience; train the run and write the file if they are missing."""
     memory = RecordedMemory(UniformReplay(steps), steps)
-    run = Run(learned(agent, environment, steps, seed, dict(options), memory=memory, **words))
+    run = Run(train_agent(agent, environment, steps, seed, dict(options), memory=memory, **words))
     file = run.directory.with_suffix(".npz")
     if not file.exists():
         setup = from_config(run.config, where=run.directory)

@@ -13,7 +13,7 @@ WORDS = {"title", "authors", "year", "arxiv", "note", "paper", "smoke"}
 """Fields of a claim that describe the experiment, or the paper's, and are no part of it."""
 
 
-PACKAGES = ("forage", *(package.name for package in packages.installed() if package.own))
+PACKAGES = ("forage", *(package.name for package in packages.load_packages() if package.own))
 """The packages of the repository that identify the code of a claim's result."""
 
 

@@ -10,7 +10,7 @@
     environment = "Pendulum-v1"
     treatment = "lambda 0.95"          # the arm that the claim is about
     baselines = ["lambda 0"]           # the arms that it is compared with; all others by default
-    measure = "evaluated"              # a function from a run to a number for each seed
+    measure = "evaluation_return"              # a function from a run to a number for each seed
     measured = "return"                # the measure in words
     also = [{measure = "area", measured = "return over training", higher = true}]  # shown, and decides nothing
     rule = {margin = 0.0, higher = true, confidence = 0.95}
@@ -22,7 +22,7 @@
     needs = "a GPU and days"           # hardware and time of the paper's setting
     lacks = "the data sets of D4RL"    # requirements of it that are missing here
     note = "..."                       # differences from the paper's experiment, and their reasons
-    named.file = {call = "played"}     # values by name, each to be used as {named = "file"}
+    named.file = {call = "play_rule"}     # values by name, each to be used as {named = "file"}
 
     [gae-lambda.every_arm]             # words of all arms; those of an arm go before them, option by option
     options = {learning_rate = 1e-3}
@@ -36,7 +36,7 @@ An arm has an `agent` and its `options`; an `environment` and `steps` of its own
 A value is plain or one of
 
     {part = "mixed", capacity = 10_000}        a part by its name, or another class as `module:Class`, with its options
-    {call = "played", environment = "..."}     the result of a function, called when the arm is trained
+    {call = "play_rule", environment = "..."}     the result of a function, called when the arm is trained
     {function = "swing_up"}                    a function itself
     {repeat = [[20, 0.5], [1, 0.0]]}           a list: twenty times 0.5, and 0.0
 
@@ -123,7 +123,7 @@ def parse_rows(text: str) -> dict[str, dict[str, Any]]:
 def folders() -> list[str]:
     """Return the packages that hold claims. Warn of a package that fails to import, and leave it out."""
     found = []
-    for package in packages.installed():
+    for package in packages.load_packages():
         if package.claims:
             try:
                 packages.import_tables(package.claims)

@@ -21,7 +21,7 @@ from forage.studies.record import play_steps
 
 
 @functools.cache
-def written(environment: str, options: str, steps: int, temperature: float | None = None, seed: int = 0) -> str:
+def write_texts(environment: str, options: str, steps: int, temperature: float | None = None, seed: int = 0) -> str:
     """Return the file of texts by the base model or an expert; write it if it is missing.
 
     `options` of the environment, as JSON. At a `temperature` it is the base model; without one, the family's own

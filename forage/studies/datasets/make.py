@@ -344,7 +344,7 @@ class Makers:
             parts, wholes, source = self.replay()
         else:
             sizes = [self.steps, *([max(2, round(self.validation * self.steps))] if self.validation else [])]
-            player = self.mixed if tier == "mixed" else functools.partial(self.play, tier)
+            player = self.make_mixed if tier == "mixed" else functools.partial(self.play, tier)
             played = [player(size, part) for part, size in enumerate(sizes)]
             parts, wholes = [found for found, _ in played], [whole for _, whole in played]
             source = self.source(tier)
@@ -386,7 +386,7 @@ class Makers:
         batch, share = self.batch(environments_for(self.setup, steps)), 1.0 if who == "random" else 0.0
         return play_steps(policy, batch, steps, share, start, self.act(policy))
 
-    def mixed(self, steps: int, part: int) -> tuple[Transitions, list[float]]:
+    def make_mixed(self, steps: int, part: int) -> tuple[Transitions, list[float]]:
         """Play half of the steps at random and half as the expert."""
         sizes = {"random": steps // 2, "expert": steps - steps // 2}
         halves = [self.play(who, size, part, "mixed") for who, size in sizes.items()]

@@ -105,7 +105,7 @@ def tune(
     words = {
         "agent": agent, "environment": setup.environment_config, "space": list(space), "method": method,
         "steps": setup.steps, "tuning_seeds": population, "seeds": seeds, "episodes": episodes,
-        "evaluation_actions": setup.evaluation_actions, "reward": setup.scored,
+        "evaluation_actions": setup.evaluation_actions, "reward": setup.score_reward,
         **{port: to_config(getattr(setup, port)) for port in PORTS},
     }  # fmt: skip
     check_directory(path, words)

@@ -3,8 +3,8 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_grpo import collected, learned, setup_of
-from tiers import gated
+from test_grpo import collect, run_learn, setup_of
+from tiers import gate_cases
 
 from forage.agents.language.base import AnswerRows
 from forage.agents.language.correction import correction_weights
@@ -39,14 +39,14 @@ def test_weights_and_mismatch_by_hand(rule, weight, cut):
 LOSSES = [("token-truncate", -1.5 / 8), ("uncorrected", -1 / 8), ("token-mask", 0.0)]
 
 
-@pytest.mark.parametrize(("rule", "loss"), gated(LOSSES, LOSSES[:1]))
+@pytest.mark.parametrize(("rule", "loss"), gate_cases(LOSSES, LOSSES[:1]))
 def test_the_loss_is_weighed_by_the_ratio(rule, loss):
     """A sampler that gave each token half of the policy's probability: the ratio is 2, clipped to 1.5."""
     options = {"advantage": "none", "correction": rule, "correction_ceiling": 1.5}
-    agent, state, batch = collected(setup_of(**options), reward=[1, 0, 0, 0, 0, 0, 0, 0])
+    agent, state, batch = collect(setup_of(**options), reward=[1, 0, 0, 0, 0, 0, 0, 0])
     aux = batch.experience.aux
     half = aux._replace(log_probability=aux.log_probability - np.log(2))
-    _, metrics, _ = learned(agent, state, batch._replace(experience=batch.experience._replace(aux=half)))
+    _, metrics, _ = run_learn(agent, state, batch._replace(experience=batch.experience._replace(aux=half)))
     np.testing.assert_allclose(metrics["policy_loss"], loss, atol=1e-5)
     np.testing.assert_allclose(metrics["sampler_gap"], np.log(2), atol=1e-5)
     np.testing.assert_allclose(metrics["sampler_kl"], 1 - np.log(2), atol=1e-5)
@@ -55,7 +55,7 @@ def test_the_loss_is_weighed_by_the_ratio(rule, loss):
 
 def test_a_lost_answer_changes_nothing_for_the_others():
     """Its reward is 9, and its group is compared as if it had one answer less."""
-    agent, _, batch = collected(setup_of(correction="uncorrected"), reward=[9, 1, 0, 0, 0, 0, 0, 0])
+    agent, _, batch = collect(setup_of(correction="uncorrected"), reward=[9, 1, 0, 0, 0, 0, 0, 0])
     source = np.asarray(batch.experience.source).copy()
     source[:, 0] = GONE
     batch = batch._replace(experience=batch.experience._replace(source=jnp.asarray(source)))

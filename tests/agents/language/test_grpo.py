@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Dict
 from resuming_helpers import check_resumed
-from tiers import gated
+from tiers import gate_cases
 
 from forage.agents.language.base import AnswerRows, LanguageState
 from forage.agents.language.grpo import GRPO, LossInputs
@@ -36,17 +36,17 @@ def setup_of(environment: str = "text:addition", **options):
     return resolve("grpo", environment, agent_options=options, steps=64, seeds=[0])
 
 
-def grouped(seen, size: int):
+def group_case(seen, size: int):
     """Return observations with the first prompt of each group in the whole group, as the starts `groups` give them."""
     return jax.tree.map(lambda x: np.repeat(np.asarray(x)[::size], size, axis=0), seen)
 
 
-def collected(setup, reward=None, seed: int = 0):
+def collect(setup, reward=None, seed: int = 0):
     """Return a rollout of the policy with given rewards."""
     learner = setup.learner()
     agent, batch = learner.agent, setup.environment(learner.agent.num_envs)
     state = agent.init(jax.random.key(seed), learner.spec)
-    observation, steps = grouped(batch.reset(seed), agent.group), []
+    observation, steps = group_case(batch.reset(seed), agent.group), []
     for turn in range(agent.rollout_length):
         keys = jax.random.split(jax.random.key(seed + turn), agent.num_envs)
         seen = jax.tree.map(jnp.asarray, observation)
@@ -62,7 +62,7 @@ def collected(setup, reward=None, seed: int = 0):
     return agent, state, Batch(experience, jnp.ones(agent.num_envs), jnp.arange(agent.num_envs))
 
 
-def learned(agent, state, batch):
+def run_learn(agent, state, batch):
     return jax.jit(lambda *told: agent.learn(*told, CLOCK, jax.random.key(1)))(state, batch)
 
 
@@ -70,10 +70,10 @@ SAMPLERS = [{}, {"temperature": 0.7}, {"top_k": 5}, {"top_p": 0.8}, {"min_p": 0.
 SAMPLERS += [{"temperature": 0.8, "top_k": 50, "top_p": 0.9, "min_p": 0.01}]
 
 
-@pytest.mark.parametrize("sampler", gated(SAMPLERS, [SAMPLERS[3]]))
+@pytest.mark.parametrize("sampler", gate_cases(SAMPLERS, [SAMPLERS[3]]))
 def test_the_sampler_is_the_policy(sampler):
-    agent, state, batch = collected(setup_of(minibatches=2, epochs=2, **sampler))
-    _, metrics, _ = learned(agent, state, batch)
+    agent, state, batch = collect(setup_of(minibatches=2, epochs=2, **sampler))
+    _, metrics, _ = run_learn(agent, state, batch)
     assert metrics["first_ratio"] == 0
     assert metrics["sampler_gap"] < 1e-5
     rows = agent.rows(batch)
@@ -84,12 +84,12 @@ def test_the_sampler_is_the_policy(sampler):
 
 @pytest.mark.thorough
 def test_a_prompt_that_a_group_shares_is_read_once_and_nothing_else_changes(monkeypatch):
-    agent, state, batch = collected(setup_of(divergence=0.1, epochs=2, learning_rate=1e-3), reward=[1, 0, 0, 0] * 2)
+    agent, state, batch = collect(setup_of(divergence=0.1, epochs=2, learning_rate=1e-3), reward=[1, 0, 0, 0] * 2)
     rows = agent.rows(batch)
     assert agent.shared_prefix(rows) == SharedPrefix(prompts=4)
-    shared = learned(agent, state, batch)
+    shared = run_learn(agent, state, batch)
     monkeypatch.setattr(GRPO, "together", lambda self, rows: ALONE)
-    alone = learned(agent, state, batch)
+    alone = run_learn(agent, state, batch)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), shared[0].network, alone[0].network)
     for name in ("policy_loss", "entropy", "divergence", "moved"):
         np.testing.assert_allclose(shared[1][name], alone[1][name], rtol=1e-4, atol=1e-6)
@@ -150,8 +150,8 @@ def test_answers_side_by_side_are_those_of_one_alone():
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.thorough
 def test_a_right_answer_becomes_likelier_and_a_wrong_one_less_likely(loss):
-    agent, state, batch = collected(setup_of(loss=loss, learning_rate=1e-3), reward=[1, 0, 0, 0, 0, 0, 0, 0])
-    after, metrics, _ = learned(agent, state, batch)
+    agent, state, batch = collect(setup_of(loss=loss, learning_rate=1e-3), reward=[1, 0, 0, 0, 0, 0, 0, 0])
+    after, metrics, _ = run_learn(agent, state, batch)
     rows = agent.rows(batch)
     change = (
         agent.score_tokens(after.network, state, rows)[0] - agent.score_tokens(state.network, state, rows)[0]
@@ -161,22 +161,22 @@ def test_a_right_answer_becomes_likelier_and_a_wrong_one_less_likely(loss):
     assert metrics["zero_variance"] == 0.5
 
 
-@pytest.mark.parametrize("aggregation", gated(AGGREGATIONS, ["constant"]))
+@pytest.mark.parametrize("aggregation", gate_cases(AGGREGATIONS, ["constant"]))
 def test_a_group_of_one_reward_teaches_nothing(aggregation):
-    agent, state, batch = collected(setup_of(aggregation=aggregation, zero_variance_groups="drop"), reward=np.ones(8))
-    after, metrics, _ = learned(agent, state, batch)
+    agent, state, batch = collect(setup_of(aggregation=aggregation, zero_variance_groups="drop"), reward=np.ones(8))
+    after, metrics, _ = run_learn(agent, state, batch)
     assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), after.network, state.network))
     assert metrics["zero_variance"] == 1
 
 
 def test_nothing_flows_through_tokens_that_others_wrote():
-    agent, state, batch = collected(setup_of("text:guess"), reward=[1, 0, 0, 0, 1, 0, 0, 0])
+    agent, state, batch = collect(setup_of("text:guess"), reward=[1, 0, 0, 0, 1, 0, 0, 0])
     experience = batch.experience
     # The same answers, with other words after their end and other references.
     junk = jnp.where(experience.observation["reference"] > 0, 7, 9)
     other = experience._replace(observation=experience.observation | {"reference": junk})
-    one = learned(agent, state, batch)[0].network
-    two = learned(agent, state, batch._replace(experience=other))[0].network
+    one = run_learn(agent, state, batch)[0].network
+    two = run_learn(agent, state, batch._replace(experience=other))[0].network
     assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), one, two))
     lesson = agent.rows(batch)
     assert not np.asarray(lesson.wrote)[np.asarray(experience.action.reshape(lesson.wrote.shape)) == 0].any()
@@ -206,8 +206,8 @@ def test_no_gradient_flows_through_what_others_wrote(monkeypatch):
 
 @pytest.mark.thorough
 def test_the_first_policy_is_kept_to_compare_with():
-    agent, state, batch = collected(setup_of(divergence=0.1, epochs=3), reward=[1, 0, 0, 0, 0, 0, 0, 0])
-    after, metrics, _ = learned(agent, state, batch)
+    agent, state, batch = collect(setup_of(divergence=0.1, epochs=3), reward=[1, 0, 0, 0, 0, 0, 0, 0])
+    after, metrics, _ = run_learn(agent, state, batch)
     assert metrics["divergence"] > 0
     assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), after.reference, state.network))
 
@@ -215,8 +215,8 @@ def test_the_first_policy_is_kept_to_compare_with():
 @pytest.mark.thorough
 @pytest.mark.thorough
 def test_adapters_learn_alone():
-    agent, state, batch = collected(setup_of(rank=2, epochs=2), reward=[1, 0, 0, 0, 0, 0, 0, 0])
-    after, _, _ = learned(agent, state, batch)
+    agent, state, batch = collect(setup_of(rank=2, epochs=2), reward=[1, 0, 0, 0, 0, 0, 0, 0])
+    after, _, _ = run_learn(agent, state, batch)
     block, before = after.network.blocks[0].queries, state.network.blocks[0].queries
     assert (block.weight == before.weight).all() and (block.lora_b != before.lora_b).any()
 

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from resuming_helpers import check_resumed
-from test_grpo import collected, learned, model
-from test_relatives import acted
+from test_grpo import collect, model, run_learn
+from test_relatives import act_out
 
 from forage.agents.language.online_dpo import OnlineDPO, Pair
 from forage.agents.language.ppo_language import at_last, conversation, split_turns, token_gae
@@ -32,13 +32,13 @@ def setup_of(name: str, environment: str = "text:addition", **options):
 @pytest.mark.thorough
 def test_references_are_written_and_become_likelier():
     setup = setup_of("sft", learning_rate=1e-3)
-    decision, seen = acted(setup, "sft")
+    decision, seen = act_out(setup, "sft")
     assert np.array_equal(decision.action, seen["reference"])
     assert (np.asarray(decision.source) == GUIDE).all()
-    agent, state, batch = collected(setup)
+    agent, state, batch = collect(setup)
     assert isinstance(agent, SFT)
-    after, metrics, _ = learned(agent, state, batch)
-    again = learned(agent, after, batch)[1]
+    after, metrics, _ = run_learn(agent, state, batch)
+    again = run_learn(agent, after, batch)[1]
     assert again["cross_entropy"] < metrics["cross_entropy"]
     # Untrained, every token is about as likely as any.
     assert abs(metrics["cross_entropy"] - np.log(512)) < 0.5 and metrics["taught"] == 1
@@ -47,8 +47,8 @@ def test_references_are_written_and_become_likelier():
 @pytest.mark.parametrize("preference", [name for name in PREFERENCES if name != "xpo"])
 @pytest.mark.thorough
 def test_the_better_answer_gains_on_the_worse(preference):
-    agent, state, batch = collected(setup_of("online-dpo", preference=preference), reward=[0, 0, 1, 0, 1, 1, 1, 1])
-    after, metrics, _ = learned(agent, state, batch)
+    agent, state, batch = collect(setup_of("online-dpo", preference=preference), reward=[0, 0, 1, 0, 1, 1, 1, 1])
+    after, metrics, _ = run_learn(agent, state, batch)
     assert metrics["zero_variance"] == 0.5
     rows = agent.rows(batch)
     change = (
@@ -61,8 +61,8 @@ def test_the_better_answer_gains_on_the_worse(preference):
 
 @pytest.mark.thorough
 def test_the_first_loss_of_dpo_is_that_of_a_coin():
-    agent, state, batch = collected(setup_of("online-dpo"), reward=[0, 0, 1, 0, 1, 1, 1, 0])
-    metrics = learned(agent, state, batch)[1]
+    agent, state, batch = collect(setup_of("online-dpo"), reward=[0, 0, 1, 0, 1, 1, 1, 0])
+    metrics = run_learn(agent, state, batch)[1]
     assert np.isclose(metrics["preference_loss"], np.log(2), atol=1e-5) and metrics["zero_variance"] == 0
 
 
@@ -96,10 +96,10 @@ def test_advantages_along_tokens_by_hand():
 @pytest.mark.thorough
 def test_a_critic_learns_what_answers_are_worth():
     setup = setup_of("ppo-language", value_coefficient=1.0, learning_rate=1e-3, value_clip=10.0, epochs=4)
-    agent, state, batch = collected(setup, reward=np.ones(8))
-    after, metrics, _ = learned(agent, state, batch)
+    agent, state, batch = collect(setup, reward=np.ones(8))
+    after, metrics, _ = run_learn(agent, state, batch)
     assert metrics["first_ratio"] == 0
-    again = learned(agent, after, batch)[1]
+    again = run_learn(agent, after, batch)[1]
     assert again["value_loss"] < metrics["value_loss"] < 0.5
 
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_grpo import collected, setup_of
+from test_grpo import collect, setup_of
 
 from forage.agents.language.grpo import replay_advantages
 from forage.core.types import Batch, Clock, Replay
@@ -23,7 +23,7 @@ def test_advantages_and_weights_are_the_memory_s_where_it_gives_some():
 
 @pytest.mark.thorough
 def test_older_answers_have_the_ratio_to_what_was_recorded_and_added_ones_their_weight():
-    agent, state, batch = collected(setup_of(learning_rate=1e-3), reward=[1, 0, 0, 0, 1, 0, 0, 0])
+    agent, state, batch = collect(setup_of(learning_rate=1e-3), reward=[1, 0, 0, 0, 1, 0, 0, 0])
     learn = jax.jit(lambda batch: agent.learn(state, batch, CLOCK, jax.random.key(1)))
     plain = learn(batch)[0].network
 

@@ -42,7 +42,7 @@ class Attempt:
 
 
 @dataclasses.dataclass(frozen=True)
-class Happened:
+class HappenedHelper:
     """The result of an attempt."""
 
     outcome: Outcome
@@ -137,7 +137,7 @@ class Bait:
         return ""
 
 
-def attempt(one: Attempt, bait: Bait) -> Happened:
+def attempt(one: Attempt, bait: Bait) -> HappenedHelper:
     """Run an attempt in the sandbox, then check the bait, the time, and processes left behind."""
     marked = processes_of(bait.token)
     outcome = one.sandbox.run(bait.fill(one.program))
@@ -148,7 +148,7 @@ def attempt(one: Attempt, bait: Bait) -> Happened:
         harm = "it wrote more than its limit"
     if not harm and processes_of(bait.token) != marked:
         harm = "a process was left behind"
-    return Happened(outcome, harm)
+    return HappenedHelper(outcome, harm)
 
 
 def processes_of(token: str) -> set[int]:
@@ -166,7 +166,7 @@ def processes_of(token: str) -> set[int]:
     return found
 
 
-def unconfined(one: Attempt, bait: Bait) -> str:
+def unconfined_attempts(one: Attempt, bait: Bait) -> str:
     """Run a harmless attempt without the sandbox, and return the harm done to the bait."""
     assert one.harmless
     command = [sys.executable, "-I", "-S", "-c", bait.fill(one.program)]

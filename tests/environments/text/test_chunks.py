@@ -8,7 +8,7 @@ from forage.environments.text.chunks import Chunks
 from forage.environments.text.environment import TextEnvironment
 
 
-def padded(environment: TextEnvironment, *rows: tuple[int, ...]) -> np.ndarray:
+def pad(environment: TextEnvironment, *rows: tuple[int, ...]) -> np.ndarray:
     """Token ids, counted from 0, as actions."""
     action = np.zeros((len(rows), environment.action_space.length), np.int32)  # type: ignore[attr-defined]
     for row, tokens in zip(action, rows, strict=True):
@@ -16,7 +16,7 @@ def padded(environment: TextEnvironment, *rows: tuple[int, ...]) -> np.ndarray:
     return action
 
 
-def read(seen: dict[str, np.ndarray], index: int = 0) -> list[int]:
+def read_chunks(seen: dict[str, np.ndarray], index: int = 0) -> list[int]:
     return (seen["context"][index][seen["context"][index] > 0] - 1).tolist()
 
 
@@ -33,8 +33,8 @@ def test_the_next_chunk_sees_head_and_tail():
 def test_an_answer_in_chunks_is_judged_as_a_whole():
     environment = TextEnvironment("addition", 1, level=2, chunk=8, carry=3, head=2)
     whole = TextEnvironment("addition", 1, level=2)
-    seen, prompt = environment.reset(0), read(whole.reset(0))
-    assert environment.horizon == -(-whole.action_space.length // 8) and read(seen) == prompt  # type: ignore[attr-defined]
+    seen, prompt = environment.reset(0), read_chunks(whole.reset(0))
+    assert environment.horizon == -(-whole.action_space.length // 8) and read_chunks(seen) == prompt  # type: ignore[attr-defined]
     answer: list[int] = []
     for turn in range(environment.turns):
         expert = seen["reference"][0]
@@ -44,31 +44,31 @@ def test_an_answer_in_chunks_is_judged_as_a_whole():
         seen = result.step.observation
         over = answer[-1] == environment.ends
         if not over:
-            assert read(seen) == [*prompt, *answer[:2], *answer[-3:]]
+            assert read_chunks(seen) == [*prompt, *answer[:2], *answer[-3:]]
         assert (result.step.reward[0] == 1) == (over and turn == -(-len(answer) // 8) - 1)
         if not result.step.terminated[0]:
             seen = environment.restore(environment.snapshot() or b"")
-            assert read(seen) == read(result.observation)
+            assert read_chunks(seen) == read_chunks(result.observation)
     assert result.step.terminated[0] and result.step.info["tokens"][0] == len(answer)
-    assert len(read(result.observation)) <= environment.context
+    assert len(read_chunks(result.observation)) <= environment.context
 
 
 def test_an_answer_goes_on_from_given_tokens():
     environment = TextEnvironment("addition", 2, level=1, branches=True)
-    prompt = read(environment.reset(0))
+    prompt = read_chunks(environment.reset(0))
     reference = environment.course.words.encode(environment.worlds[0].reference())
     begun, rest = reference[:4], (*reference[4:], environment.ends)
-    seen = environment.branch(0, padded(environment, begun, ())[0])
+    seen = environment.branch(0, pad(environment, begun, ())[0])
     assert (seen["context"][seen["context"] > 0] - 1).tolist() == [*prompt, *begun] and not seen["reference"].any()
     saved = environment.snapshot() or b""
     state = environment.take(0)
-    assert environment.step(padded(environment, rest, rest)).step.reward.tolist() == [1, 0]  # the other lacks the start
-    assert read(environment.restore(saved)) == [*prompt, *begun]
+    assert environment.step(pad(environment, rest, rest)).step.reward.tolist() == [1, 0]  # the other lacks the start
+    assert read_chunks(environment.restore(saved)) == [*prompt, *begun]
     again = environment.put(1, state)
     assert (again["context"] == seen["context"]).all()
-    assert environment.step(padded(environment, rest, rest)).step.reward.tolist() == [1, 1]
+    assert environment.step(pad(environment, rest, rest)).step.reward.tolist() == [1, 1]
     with pytest.raises(ForageError, match="has ended"):
-        environment.branch(0, padded(environment, (5, environment.ends), ())[0])
+        environment.branch(0, pad(environment, (5, environment.ends), ())[0])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from tiers import gated
+from tiers import gate_cases
 
 from forage.core.errors import ForageError
 from forage.core.text import named
@@ -27,7 +27,7 @@ def silence(environment: TextEnvironment) -> np.ndarray:
     return action
 
 
-@pytest.mark.parametrize("name", gated(FAMILIES, ["addition", "countdown", "sql"]))
+@pytest.mark.parametrize("name", gate_cases(FAMILIES, ["addition", "countdown", "sql"]))
 def test_the_reference_is_right_and_silence_is_wrong(name):
     environment = TextEnvironment(name, 2)
     seen = environment.reset(1)
@@ -43,7 +43,7 @@ def test_the_reference_is_right_and_silence_is_wrong(name):
 
 
 @pytest.fixture
-def several(tmp_path):
+def several_environments(tmp_path):
     """Save Forage's tokenizer with a model that ends its answers with `</result>` as well."""
     own = named.tokenizer("forage")
     own.save(tmp_path)
@@ -52,8 +52,8 @@ def several(tmp_path):
     return str(tmp_path), other
 
 
-def test_each_token_that_ends_a_text_ends_an_answer(several):
-    directory, other = several
+def test_each_token_that_ends_a_text_ends_an_answer(several_environments):
+    directory, other = several_environments
     environment = TextEnvironment("addition", 2, tokenizer=directory, response=60)
     assert (environment.ends, environment.stop) == (1, (1, other))
     assert environment.action_space.ends == (2, other + 1)

@@ -6,7 +6,7 @@ from forage.core.errors import ForageError
 from forage.environments.text.games.search_qa import SearchQA, overlap
 
 
-def played(game: SearchQA, *texts: str, seed: int = 3) -> tuple[float, bool]:
+def play(game: SearchQA, *texts: str, seed: int = 3) -> tuple[float, bool]:
     game.begin(seed)
     for text in texts:
         _, reward, over = game.reply(text)
@@ -29,14 +29,14 @@ def test_an_expert_searches_and_is_right():
 
 def test_rewards_by_hand():
     call = "<call>search: Ada</call>"
-    assert played(SearchQA(stage=1), call, "<answer>x</answer>") == (1.0, True)
-    assert played(SearchQA(stage=1), "<answer>x</answer>") == (0.5, True)  # of the right form, without a search
-    assert played(SearchQA(stage=1), call, "no answer") == (0.5, True)
-    assert played(SearchQA(stage=1), "<call>Ada</call>", "<answer>x</answer>") == (0.0, True)  # a call without a tool
-    assert played(SearchQA(), call, "<answer>x</answer>") == (0.0, True)
-    assert played(SearchQA(), call, "x") == (-2.0, True)
-    assert played(SearchQA(), f"<result>x</result>{call}", "<answer>x</answer>") == (-2.0, True)  # made up
-    assert played(SearchQA(), call, call, call) == (-2.0, True)  # no text is left
+    assert play(SearchQA(stage=1), call, "<answer>x</answer>") == (1.0, True)
+    assert play(SearchQA(stage=1), "<answer>x</answer>") == (0.5, True)  # of the right form, without a search
+    assert play(SearchQA(stage=1), call, "no answer") == (0.5, True)
+    assert play(SearchQA(stage=1), "<call>Ada</call>", "<answer>x</answer>") == (0.0, True)  # a call without a tool
+    assert play(SearchQA(), call, "<answer>x</answer>") == (0.0, True)
+    assert play(SearchQA(), call, "x") == (-2.0, True)
+    assert play(SearchQA(), f"<result>x</result>{call}", "<answer>x</answer>") == (-2.0, True)  # made up
+    assert play(SearchQA(), call, call, call) == (-2.0, True)  # no text is left
     assert overlap(["in", "rome"], ["rome"]) == pytest.approx(2 / 3)
 
 

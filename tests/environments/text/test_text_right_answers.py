@@ -15,7 +15,7 @@ from forage.environments.text.families.satisfiability import true
 from forage.environments.text.opening import family
 
 
-def judged(name, problem, answer):
+def judge(name, problem, answer):
     return family(name).verify(problem, f"<answer>{answer}</answer>").truth == 1
 
 
@@ -49,7 +49,7 @@ def test_countdown_accepts_exactly_the_expressions_that_make_the_target(seed):
     for tree, value in all_trees(problem.data["numbers"]):
         is_right = value == problem.data["target"]
         right += is_right
-        assert judged("countdown", problem, expressions.write_expression(tree)) == is_right
+        assert judge("countdown", problem, expressions.write_expression(tree)) == is_right
     assert right
 
 
@@ -93,7 +93,7 @@ def test_paths_accept_exactly_the_shortest_ones():
             continue  # longer than what was tried
         several += sum(len(walk) == shortest for walk in walks) > 1
         for walk in walks:
-            assert judged("paths", problem, walk) == (len(walk) == shortest)
+            assert judge("paths", problem, walk) == (len(walk) == shortest)
     assert several
 
 
@@ -108,9 +108,9 @@ def test_satisfiability_accepts_exactly_what_satisfies():
             right = all(eval(" or ".join(clause), {}, dict(chosen)) for clause in clauses)
             assert right == all(true(clause, chosen) for clause in clauses)
             answer = ", ".join(f"{name}={str(value).lower()}" for name, value in reversed(chosen.items()))
-            assert judged("satisfiability", problem, answer) == right
-        assert not judged("satisfiability", problem, problem.answer + " a=true")
-        assert not judged("satisfiability", problem, problem.answer[: problem.answer.rindex(" ")])
+            assert judge("satisfiability", problem, answer) == right
+        assert not judge("satisfiability", problem, problem.answer + " a=true")
+        assert not judge("satisfiability", problem, problem.answer[: problem.answer.rindex(" ")])
 
 
 def test_guesses_are_right_where_no_other_leaves_fewer():
@@ -129,7 +129,7 @@ def test_guesses_are_right_where_no_other_leaves_fewer():
             for guess in range(first, last + 1)
         }
         for guess in worst:
-            assert judged("guessing", problem, guess) == (worst[guess] == min(worst.values()))
+            assert judge("guessing", problem, guess) == (worst[guess] == min(worst.values()))
 
 
 def test_regular_expressions_are_right_where_python_says_so():
@@ -140,7 +140,7 @@ def test_regular_expressions_are_right_where_python_says_so():
         for pattern in [*tried, problem.answer, f"^{problem.answer}$", f"({problem.answer})"]:
             right = all(re.fullmatch(pattern, word) for word in inside)
             right = right and not any(re.fullmatch(pattern, word) for word in outside)
-            assert judged("regex", problem, pattern) == (right and len(pattern) <= problem.data["limit"])
+            assert judge("regex", problem, pattern) == (right and len(pattern) <= problem.data["limit"])
 
 
 def test_queries_are_right_where_their_rows_are():
@@ -156,16 +156,16 @@ def test_queries_are_right_where_their_rows_are():
         f"SELECT {column} FROM people WHERE {kept} ORDER BY name DESC",
         f"SELECT {column} FROM people WHERE NOT NOT ({kept})",
     ):
-        assert judged("sql", problem, same), same
+        assert judge("sql", problem, same), same
     for other in (f"SELECT {column} FROM people", f"SELECT name, age FROM people WHERE {kept}", "DELETE FROM people"):
-        assert not judged("sql", problem, other), other
+        assert not judge("sql", problem, other), other
     for seed in range(8):  # one year too many or too few, which the tables shown may not tell
         off = sets.problem_at(family("sql"), 0, seed, 0)
         sign = ">" if ">" in off.answer else "<"
-        assert not judged("sql", off, off.answer.replace(sign, f"{sign}="))
+        assert not judge("sql", off, off.answer.replace(sign, f"{sign}="))
     assert family("sql").verify(problem, f"It is\n```sql\n{query}\n```").truth == 1
     ordered = sets.problem_at(family("sql"), 2, 0, 0)
-    assert not judged(
+    assert not judge(
         "sql",
         ordered,
         ordered.answer.replace("DESC", "ASC") if "DESC" in ordered.answer else ordered.answer.replace("ASC", "DESC"),
@@ -183,7 +183,7 @@ def test_sudokus_and_logic_grids_have_one_solution():
             for place, digit in zip(blanks, digits, strict=True):
                 filled[place] = digit
             text = "\n".join("".join(filled[row : row + 4]) for row in range(0, 16, 4))
-            if judged("sudoku", problem, text):
+            if judge("sudoku", problem, text):
                 right.append(text.replace("\n", "/"))
         assert right == [problem.answer]
     for seed in range(4):
@@ -192,12 +192,12 @@ def test_sudokus_and_logic_grids_have_one_solution():
         right = []
         for pets, drinks in itertools.product(*(itertools.permutations(kind) for kind in kinds)):
             held = dict(zip(people, zip(pets, drinks, strict=True), strict=True))
-            if all(holds(clue, held) for clue in spoken(problem.prompt)):
+            if all(holds(clue, held) for clue in speak(problem.prompt)):
                 right.append("; ".join(f"{name}: {pet}, {drink}" for name, (pet, drink) in held.items()))
         assert right == [problem.answer]
 
 
-def spoken(prompt):
+def speak(prompt):
     """Return the clues of a prompt, in words."""
     return [clue.strip(" .") for clue in re.findall(r"\d\. ([^.]*)\.", prompt)]
 

@@ -17,7 +17,7 @@ from forage.environments.text.tools.tool import Answer, printable_text
 from forage.environments.text.tools.toolbox import Call, Complaint, Syntax, Toolbox, parse_calls
 
 
-def found(written, most=4, longest=50):
+def find_results(written, most=4, longest=50):
     return parse_calls(written, ("calculator", "sql"), Syntax(), most, longest)
 
 
@@ -26,8 +26,8 @@ def found(written, most=4, longest=50):
 
 def test_calls_are_found_in_their_order():
     written = "I add. <call>calculator: 1+2</call> And <call> sql :SELECT 1:2</call> done"
-    assert found(written) == (Call("calculator", " 1+2"), Call("sql", "SELECT 1:2"))
-    assert found("no call, and a < b > c") == ()
+    assert find_results(written) == (Call("calculator", " 1+2"), Call("sql", "SELECT 1:2"))
+    assert find_results("no call, and a < b > c") == ()
 
 
 @pytest.mark.parametrize(
@@ -43,17 +43,17 @@ def test_calls_are_found_in_their_order():
     ],
 )
 def test_what_is_no_call_gets_a_sentence(written, says):
-    assert found(written) == (Complaint(says),)
+    assert find_results(written) == (Complaint(says),)
 
 
 def test_a_call_within_a_call_is_made_and_the_outer_one_is_not():
     within = "A call begins within another, which is left out."
-    assert found("<call>sql: <call>calculator: 1</call>") == (Complaint(within), Call("calculator", " 1"))
-    assert found("<call><call>") == (Complaint(within), Complaint("The call is not ended by </call>."))
+    assert find_results("<call>sql: <call>calculator: 1</call>") == (Complaint(within), Call("calculator", " 1"))
+    assert find_results("<call><call>") == (Complaint(within), Complaint("The call is not ended by </call>."))
 
 
 def test_a_flood_of_calls_is_cut():
-    calls = found("<call>sql: 1</call>" * 1000)
+    calls = find_results("<call>sql: 1</call>" * 1000)
     assert calls[:4] == (Call("sql", " 1"),) * 4
     assert calls[4:] == (Complaint("At most 4 calls are answered in a turn: 996 more were left out."),)
 
@@ -63,7 +63,7 @@ def test_parsing_never_raises():
     draw = random.Random(0)
     for _ in range(3000):
         written = "".join(draw.choices(pieces, k=draw.randrange(12)))
-        calls = found(written)
+        calls = find_results(written)
         assert len(calls) <= 5
         assert all(one.text and isinstance(one, (Call, Complaint)) for one in calls)
         assert bool(calls) == ("<call>" in written or "</call>" in written)

@@ -7,7 +7,7 @@ import functools
 import jax
 import numpy as np
 import pytest
-from tiers import gated
+from tiers import gate_cases
 
 from forage.core.types import ForageError
 from forage.environments import make
@@ -53,7 +53,7 @@ def error(values: np.ndarray) -> float:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", gated(MDPS, list(MDPS)[:1]))
+@pytest.mark.parametrize("name", gate_cases(MDPS, list(MDPS)[:1]))
 def test_without_a_horizon(name):
     mdp, discount, table, policy, log = problem(name)
     exact = float(expected_return(mdp, table, discount))

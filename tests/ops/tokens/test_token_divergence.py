@@ -28,7 +28,7 @@ def forward(logits):
     return jnp.sum(jnp.exp(REFERENCE) * (REFERENCE - jax.nn.log_softmax(logits)))
 
 
-def expected(loss, drawn=LOGITS):
+def expectation(loss, drawn=LOGITS):
     """Return the mean over tokens that these logits draw, and the gradient of automatic differentiation."""
     share = jax.nn.softmax(drawn)
     return jax.jit(jax.value_and_grad(lambda logits: jnp.sum(share * loss(jax.nn.log_softmax(logits)[:, None])[:, 0])))
@@ -45,10 +45,10 @@ def test_by_hand():
 
 @pytest.mark.parametrize(("name", "gradient"), [("k1", 0 * REVERSE), ("k2", REVERSE), ("k3", FORWARD)])
 def test_estimators_have_the_gradients_that_the_page_says(name, gradient):
-    value, found = expected(lambda now: divergence.kl_estimate(now - REFERENCE[:, None], name))(LOGITS)
+    value, found = expectation(lambda now: divergence.kl_estimate(now - REFERENCE[:, None], name))(LOGITS)
     close(found, gradient)
     if name != "k1":  # which is refused as a loss
-        _, loss = expected(lambda now: divergence.kl_loss(now, REFERENCE[:, None], MASK, name))(LOGITS)
+        _, loss = expectation(lambda now: divergence.kl_loss(now, REFERENCE[:, None], MASK, name))(LOGITS)
         close(loss, gradient)
     if name != "k2":  # which is biased
         close(value, reverse(LOGITS))
@@ -56,7 +56,7 @@ def test_estimators_have_the_gradients_that_the_page_says(name, gradient):
 
 @pytest.mark.parametrize("name", ["k1", "k3"])
 def test_the_reverse_gradient_is_that_of_the_divergence(name):
-    value, found = expected(lambda now: divergence.kl_loss(now, REFERENCE[:, None], MASK, name, "reverse"))(LOGITS)
+    value, found = expectation(lambda now: divergence.kl_loss(now, REFERENCE[:, None], MASK, name, "reverse"))(LOGITS)
     close(found, REVERSE)
     close(value, reverse(LOGITS))
 
@@ -65,7 +65,7 @@ def test_the_reverse_gradient_is_that_of_the_divergence(name):
 def test_weighted_estimators_are_right_also_of_older_tokens(name):
     older = jnp.asarray([0.9, 0.1, -0.4])
     old = jax.nn.log_softmax(older)[:, None]
-    value, found = expected(
+    value, found = expectation(
         lambda now: divergence.kl_loss(now, REFERENCE[:, None], MASK, name, "weighted", old), older
     )(LOGITS)
     close(found, REVERSE)
@@ -76,7 +76,7 @@ def test_in_the_reward_k1_is_right():
     """The score function of the reward -k1 climbs down the divergence."""
     log_p = jax.nn.log_softmax(LOGITS)[:, None]
     reward = divergence.kl_in_reward(jnp.zeros(3), log_p, REFERENCE[:, None], MASK, 1.0)
-    _, found = expected(lambda now: -reward[:, None] * now)(LOGITS)
+    _, found = expectation(lambda now: -reward[:, None] * now)(LOGITS)
     close(found, REVERSE)
     assert not jax.grad(lambda x: divergence.kl_in_reward(jnp.zeros(3), x, 0 * x, MASK).sum())(log_p).any()
 

@@ -130,11 +130,11 @@ def test_nothing_flows_through_what_the_policy_did_not_write():
     broken = [np.where(mask, x, bad).astype(np.float32) for x, bad in ((now, -np.inf), (old, np.nan))]
     broken += [np.where(mask[..., None], x, np.nan).astype(np.float32) for x in (logits, teacher)]
 
-    def weighed(now, logits, old, teacher):
+    def weigh(now, logits, old, teacher):
         found = everything(now, old, logits, teacher)
         return found @ (1 + jnp.sqrt(jnp.arange(1.0, len(found) + 1))), found  # weights that cancel nowhere
 
-    both = jax.jit(jax.value_and_grad(weighed, argnums=(0, 1), has_aux=True))
+    both = jax.jit(jax.value_and_grad(weigh, argnums=(0, 1), has_aux=True))
     (_, clean), expected = both(now, logits, old, teacher)
     (_, found), gradients = both(broken[0], broken[2], broken[1], broken[3])
     close(found, clean)

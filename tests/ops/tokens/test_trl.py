@@ -36,7 +36,7 @@ def with_kl(now, gradient, old):
     return policy("clip", high=0.28)(now) + 0.1 * masks.token_mean(penalty, MASK)
 
 
-def near(now):
+def is_near(now):
     weight = off_policy.near_sequences(now, SAMPLER, B["advantage"], MASK, 0.05)
     return policy("clip", weight=weight, high=0.28)(now)
 
@@ -64,13 +64,13 @@ POLICY = {
     "kl-weighted": lambda now: with_kl(now, "weighted", OLD),
     "high-entropy": policy("clip", weight=HIGH, high=0.28),
     "entropy": with_entropy,
-    "off-policy-mask": near,
+    "off-policy-mask": is_near,
     "rloo": policy("clip-sequence", "sequence-mean", high=0.28),
 }
 
 
 @pytest.fixture(scope="module")
-def found():
+def results():
     """All losses and gradients, compiled at once."""
     now = jnp.asarray(B["log_probability"])
     return jax.jit(lambda x: {name: jax.value_and_grad(loss)(x) for name, loss in POLICY.items()})(now)
@@ -81,8 +81,8 @@ def test_every_number_of_the_file_is_compared():
 
 
 @pytest.mark.parametrize("name", POLICY)
-def test_policy_loss_and_gradient(found, name):
-    loss, gradient = found[name]
+def test_policy_loss_and_gradient(results, name):
+    loss, gradient = results[name]
     close(loss, STORED["policy"][name]["loss"])
     close(gradient, STORED["policy"][name]["gradient"])
 

@@ -56,19 +56,19 @@ def test_sequences_average_what_several_have_for_now():
 def test_noise_on_a_sequence_is_done_as_it_is():
     """It moves an action by less than an interval, and by its own size; an action outside the box is clipped."""
 
-    def worked(noise):
+    def work_out(noise):
         state, hidden = SEQUENCE.init(KEY, PLANE), SEQUENCE.init_hidden(PLANE)
         act = lambda explore: SEQUENCE.act(state, ActInputs(hidden, SEEN[0], KEY, explore, noise))[0]  # noqa: E731
         return act(False), act(True)
 
     noise = np.array([1.5, -1000.0], np.float32)
-    still, noisy = small.compute(worked, noise)
+    still, noisy = small.compute(work_out, noise)
     np.testing.assert_allclose(noisy, [still[0] + 2 * SEQUENCE.exploration_noise * noise[0], -2.0], rtol=1e-5)
 
 
 @pytest.mark.thorough
 def test_sequences_are_learned_of_and_steps_know_the_ones_before():
-    def worked(key):
+    def work_out(key):
         network = SEQUENCE.network(key, PLANE)
         heads = tuple(jax.tree.map(lambda x: jax.random.normal(key, x.shape), head) for head in network.heads)
         network = equinox.tree_at(lambda n: n.heads, network, heads)
@@ -79,7 +79,7 @@ def test_sequences_are_learned_of_and_steps_know_the_ones_before():
         now = Experience(SEEN, action, SEEN, SEEN, ended, ended & False, ended, ())
         return moved, SEQUENCE.batch_actions(network, now)
 
-    moved, done = small.compute(worked, KEY)
+    moved, done = small.compute(work_out, KEY)
     change = np.abs(moved[0]).sum((1, 2))
     assert (change[:2] < 1e-5).all() and (change[2:] > 1e-4).all()  # of the second step, for it and the third
     first, second = np.arange(12).reshape(3, 2, 2).transpose(1, 0, 2) / 12

@@ -78,26 +78,26 @@ def test_targets_ask_about_actions_and_the_policy_climbs_critics_of_noise():
 def test_critics_of_noise_learn_what_critics_say():
     agent = dataclasses.replace(AGENT, distil_interval=1)
 
-    def learned():
+    def run_learn():
         state = agent.init(jax.random.key(0), SPEC)
         state = state._replace(critics=linear_critics(state.critics, jnp.array([1.0, 1.0]), 3))
         now = jax.tree.map(lambda x: x[0], batch(64).experience)
         step = lambda number, s: agent.distil(s, now, jax.random.fold_in(jax.random.key(1), number))  # noqa: E731
         return jax.lax.fori_loop(0, 400, step, state).noise_critics.body.layers[-1].weight
 
-    weight = compute(learned)[:, 3:, 0]  # the first number of the action is half of `magnitude` w_0, in a double box
+    weight = compute(run_learn)[:, 3:, 0]  # the first number of the action is half of `magnitude` w_0, in a double box
     np.testing.assert_allclose(weight, [[0.5, 0.0, 0.0]] * 2, atol=0.05)
 
 
 def test_an_update_leaves_the_base_alone():
     agent = dataclasses.replace(AGENT, distil_interval=1)
 
-    def learned():
+    def run_learn():
         state = agent.init(jax.random.key(0), SPEC)
         later, metrics, error = agent.learn(state, batch(), Clock(jnp.int32(0), jnp.float32(9)), jax.random.key(1))
         return state, agent.reset_networks(later, batch(), jax.random.key(2), SPEC)[0], metrics, error
 
-    before, after, metrics, error = at_once(learned)
+    before, after, metrics, error = at_once(run_learn)
     assert float(after.base.weights["scale"]) == 0.5 and error.shape == (4,)
     assert all(np.isfinite(value) for value in metrics.values())
     for name in ("actor", "critics", "noise_critics", "target_critics"):

@@ -43,7 +43,7 @@ def batch_of(scale=1.0, terminated=False):
 
 
 @functools.cache
-def trained(agent, scale=1.0, updates=4000, **options):
+def train_agent(agent, scale=1.0, updates=4000, **options):
     agent, batch = dataclasses.replace(agent, **options), jax.device_put(batch_of(scale))
 
     def update(i, state):
@@ -71,12 +71,12 @@ BEST = fixed_point(lambda q: q.max(1))
 def test_where_the_value_of_f_dvl_settles():
     """By hand, for two actions: the better one's from an optimism of 2/3 on; below, the point of equal slopes."""
     for divergence in ("chi-square", "total-variation"):
-        found = small.compute(trained(FDVL(**SMALL, divergence=divergence)).value, SEEN)
+        found = small.compute(train_agent(FDVL(**SMALL, divergence=divergence)).value, SEEN)
         np.testing.assert_allclose(found, BEST, rtol=0.03)
     # 0.6 (1 + u / 2) / 2 = 0.4 at the better action, where that is not below the other; else both pull.
     u = 2 * (2 * 0.4 / 0.6 - 1)
     expected = fixed_point(lambda q: np.maximum(q.max(1) - u, q.min(1)))
-    found = small.compute(trained(FDVL(**SMALL, optimism=0.6)).value, SEEN)
+    found = small.compute(train_agent(FDVL(**SMALL, optimism=0.6)).value, SEEN)
     np.testing.assert_allclose(found, expected, rtol=0.03)
 
 
@@ -101,10 +101,10 @@ def test_f_dvl_by_hand():
 
 @pytest.mark.thorough
 def test_nobody_takes_what_the_data_lack():
-    found = small.compute(jax.vmap(lambda o: choices(trained(FDVL(**SMALL), beta=20.0), o)), SEEN)
+    found = small.compute(jax.vmap(lambda o: choices(train_agent(FDVL(**SMALL), beta=20.0), o)), SEEN)
     assert (found[:, ABSENT] < 0.01).all() and (found[[0, 1], [1, 0]] > 0.6).all()
     agent = ODICE(**SMALL, value_sizes=(32,), value_norm=False)
-    found = small.compute(lambda: choices(trained(agent, 100.0), SEEN[0]))  # where the best policy stays
+    found = small.compute(lambda: choices(train_agent(agent, 100.0), SEEN[0]))  # where the best policy stays
     assert found[1] > 0.9
 
 
@@ -114,7 +114,7 @@ def test_the_value_of_o_dice_is_the_best_and_a_price_that_large_rewards_outweigh
 
     def value(scale, strength):
         agent = ODICE(hidden_sizes=(4,), value_sizes=(), value_norm=False, strength=strength, **QUICK)
-        return small.compute(lambda s: each_value(s.values, SEEN).min(0), trained(agent, scale)) / scale
+        return small.compute(lambda s: each_value(s.values, SEEN).min(0), train_agent(agent, scale)) / scale
 
     price = 2 * (1 - 0.4 / (0.6 * 0.5))
     np.testing.assert_allclose(value(40.0, 0.0), BEST + price / (1 - DISCOUNT) / 40, rtol=0.01)
@@ -157,12 +157,12 @@ def test_o_dice_clones_by_how_far_targets_are_above_the_values():
     batch = batch._replace(experience=batch.experience._replace(terminated=ends))
     learned, metrics, error = small.compute(lambda s: agent.learn(s, batch, CLOCK, KEY), state)
 
-    def both(network, seen):
+    def run_both(network, seen):
         return np.asarray(network.head.weight)[..., 0] @ seen.T + np.asarray(network.head.bias)
 
     now = jax.tree.map(lambda x: x[0], batch.experience)
-    u = now.reward + 0.9 * ~now.terminated * both(state.target_values, now.next_observation).min(0)
-    u = u - both(state.values, now.observation)
+    u = now.reward + 0.9 * ~now.terminated * run_both(state.target_values, now.next_observation).min(0)
+    u = u - run_both(state.values, now.observation)
     np.testing.assert_allclose(error, np.abs(u).mean(0), rtol=1e-4)
     factor = np.clip(u, 0.0, 1.5)
     assert (factor == 0).any() and (factor == 1.5).any() and ((factor > 0) & (factor < 1.5)).any()
@@ -200,7 +200,7 @@ def test_recoil_by_hand():
 def test_what_was_demonstrated_is_worth_most_and_what_leads_there_nearly_as_much():
     """Demonstrated: state 0 by action 1, state 1 by action 0, both to state 0. The rest leads to states of them."""
     agent = ReCOIL(**SMALL, demonstrations=SHOWN, temperature=0.2, most_value=1.0, beta=20.0)
-    state = trained.__wrapped__(agent)  # arrays have no hash to be remembered by
+    state = train_agent.__wrapped__(agent)  # arrays have no hash to be remembered by
     action = np.eye(3, dtype=np.float32)[[0, 1, 0, 1]]
     q = small.compute(lambda s: each_value(s.critics, ROWS.observation, action).min(0), state)
     value = small.compute(state.value, SEEN)

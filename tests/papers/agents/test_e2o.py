@@ -51,12 +51,12 @@ def test_exploration_sees_what_the_networks_see():
     zeros, no = np.zeros(50, np.float32), np.zeros(50, bool)
     data = Experience(seen, np.zeros((50, 2), np.float32), zeros, seen, no, no, zeros.astype(np.int32), ())
 
-    def drawn():
+    def draw():
         state = agent.init_from_dataset(agent.init(jax.random.key(0), SPEC), data)
         act = lambda key: agent.act(state, ActInputs((), jnp.asarray(seen[0]), key, True))[0]  # noqa: E731
         return jax.vmap(act)(jax.random.split(jax.random.key(1), 100))
 
-    assert (np.asarray(at_once(drawn)).std(0) > 0.1).all()  # raw ones would drive the policy to a corner
+    assert (np.asarray(at_once(draw)).std(0) > 0.1).all()  # raw ones would drive the policy to a corner
 
 
 def test_what_is_refused():

@@ -99,13 +99,13 @@ def test_an_episode_by_hand():
     reward, one = np.array([[2], [0], [4]], np.float32), np.ones((3, 1), np.int32)
     rows = Experience(seen, one, reward, seen, over, over & False, one * AGENT, ())
 
-    def learned(rows):
+    def run_learn(rows):
         state = agent.init(jax.random.key(0), SPEC)
         state, metrics, _ = agent.learn(state, Batch(rows, jnp.ones(1), ()), None, None)
         q = jax.vmap(lambda x: agent.action_values(state, (), jnp.array([x, 0])))(jnp.array([0.25, 1.0, 0.5]))
         return q, metrics, agent.act(state, ActInputs((), jnp.zeros(2), jax.random.key(1), False))[0]
 
-    q, metrics, action = small.compute(learned, rows)
+    q, metrics, action = small.compute(run_learn, rows)
     np.testing.assert_allclose(q[:, 1], [4.0, 2.0, 3.0])  # stored, stored, and the mean of both
     assert np.isinf(q[:, 0]).all() and action == 0  # never taken, so tried first
     assert metrics["entries"] == 2 and metrics["best"] == 4
@@ -116,7 +116,7 @@ def test_observations_in_one_row_and_projected():
     spec = Spec("x", spaces.Dict(parts), spaces.Discrete(2), horizon=4)
     seen = {"place": np.int32(2), "at": np.array([0.5, -0.5], np.float32)}
 
-    def both(seen):
+    def run_both(seen):
         plain, projected = EpisodicControl(), EpisodicControl(projection=3)
         state = projected.init(jax.random.key(0), spec)
         return (
@@ -125,7 +125,7 @@ def test_observations_in_one_row_and_projected():
             state.projection,
         )
 
-    row, found, projection = small.compute(both, seen)
+    row, found, projection = small.compute(run_both, seen)
     np.testing.assert_allclose(row, [0.5, -0.5, 0, 1, 0])
     np.testing.assert_allclose(found, row @ projection, rtol=1e-6)
 

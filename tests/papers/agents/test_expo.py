@@ -35,7 +35,7 @@ def test_a_flow_learns_what_is_shown():
     """Each of two observations has an action of its own."""
     seen, action = np.eye(3, dtype=np.float32)[[0, 1] * 32], np.array([[0.5, -0.5], [-0.8, 0.2]] * 32, np.float32)
 
-    def fitted():
+    def fit():
         flow = Flow(jax.random.key(0), SPEC, 2, (32,), NetworkConfig())
 
         optimiser = make_named_optimiser("adam", 0.01)
@@ -49,7 +49,7 @@ def test_a_flow_learns_what_is_shown():
         flow, _ = jax.lax.fori_loop(0, 800, step, (flow, optimiser.init(flow)))
         return flow.actions(seen, jax.random.normal(jax.random.key(2), action.shape), 10)
 
-    assert np.abs(compute(fitted) - action).mean() < 0.2
+    assert np.abs(compute(fit) - action).mean() < 0.2
 
 
 def test_the_best_candidate_may_be_an_edited_one():
@@ -83,11 +83,11 @@ def test_edits_climb_what_was_done_and_targets_count_no_entropy():
 
 
 def test_an_update_moves_all_four():
-    def learned():
+    def run_learn():
         state = AGENT.init(jax.random.key(0), SPEC)
         return state, AGENT.learn(state, batch(), Clock(jnp.int32(0), jnp.float32(9)), jax.random.key(1))
 
-    before, (after, metrics, error) = at_once(learned)
+    before, (after, metrics, error) = at_once(run_learn)
     for name in ("actor", "critics", "base", "target_base", "target_critics", "log_temperature"):
         pairs = zip(*map(jax.tree.leaves, (getattr(before, name), getattr(after, name))), strict=True)
         assert any((old != new).any() for old, new in pairs), name

@@ -57,13 +57,13 @@ def test_its_targets_by_hand(target, expected):
 def test_its_policy_loss_by_hand():
     noise = np.array([[0.2], [-0.8], [1.6]], np.float32)
 
-    def worked(state):
+    def work_out(state):
         imitated = TINY.flowed(state.flow, SEEN, noise)
         arguments = state.actor, state, inputs_of(SEEN, noise=noise, counts=jnp.array([True, True, False])), imitated
         plain = TINY.actor_loss(*arguments)
         return imitated, plain, dataclasses.replace(TINY, normalise_value=True).actor_loss(*arguments)
 
-    imitated, plain, normalised = small.compute(worked, state_of())
+    imitated, plain, normalised = small.compute(work_out, state_of())
     np.testing.assert_allclose(imitated[:, 0], [-0.3, -1.0, 1.0], rtol=1e-5)  # noise - 0.5, cut to the unit box
     distance = (0.7**2 + 1.4**2) / 2
     np.testing.assert_allclose([plain, normalised], [3 * distance - 2.0, 3 * distance - 1.0], rtol=1e-5)
@@ -140,7 +140,7 @@ NUMBER = 256
 TAKEN = np.where(np.arange(NUMBER) % 2, 1.4, -1.4) + 0.1 * np.random.default_rng(0).normal(size=NUMBER)
 
 
-def drawn(reward, alpha=10.0):
+def draw_case(reward, alpha=10.0):
     """Return 200 actions of a policy that learned from two kinds of actions, and its values of them."""
     agent = FQL(hidden_sizes=(64, 64), learning_rate=2e-3, alpha=alpha, polyak=0.05)
     once, ends = np.zeros((1, NUMBER, 2), np.float32), np.ones((1, NUMBER), bool)
@@ -160,7 +160,7 @@ def drawn(reward, alpha=10.0):
 
 @pytest.mark.thorough
 def test_it_takes_both_good_actions_and_few_between():
-    found, value = drawn(np.ones(NUMBER))
+    found, value = draw_case(np.ones(NUMBER))
     low, high = (np.abs(found - mode) < 0.5 for mode in (-1.4, 1.4))
     # One step is continuous in the noise, so that a few lie between; the mean of the data is nobody's action.
     assert (low | high).mean() > 0.8 and low.mean() > 0.25 and high.mean() > 0.25
@@ -169,5 +169,5 @@ def test_it_takes_both_good_actions_and_few_between():
 
 @pytest.mark.thorough
 def test_it_takes_the_better_kind_of_action():
-    found, value = drawn(np.where(TAKEN > 0, 1.0, 0.0), alpha=0.1)
+    found, value = draw_case(np.where(TAKEN > 0, 1.0, 0.0), alpha=0.1)
     assert (np.abs(found - 1.4) < 0.6).mean() > 0.9 and abs(value.mean() - 1) < 0.2

@@ -59,7 +59,7 @@ def test_it_does_what_high_returns_came_from():
     spec = Spec("x", BOX, UNIT)
     agent = GuidedFlows(horizon=2, hidden_sizes=(32,), learning_rate=1e-2, guidance=1.5, batch_size=128)
 
-    def learned(rows, guidance):
+    def run_learn(rows, guidance):
         def update(state, key):
             index = jax.random.randint(key, (1, 128), 0, 512)
             # A segment goes on to other episodes behind this one's end.
@@ -77,7 +77,7 @@ def test_it_does_what_high_returns_came_from():
 
         return jax.vmap(acts)(guidance)
 
-    free, led = small.compute(learned, rows, np.array([0.0, 1.5], np.float32))
+    free, led = small.compute(run_learn, rows, np.array([0.0, 1.5], np.float32))
     assert 0.25 < (free > 0).mean() < 0.75  # as the data
     assert (led > 0).mean() > 0.97 and abs(np.median(led) - 0.5) < 0.1
 

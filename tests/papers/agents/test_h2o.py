@@ -17,7 +17,7 @@ AGENT = H2O(critics=2, hidden_sizes=(), classifier_sizes=(8,), conservatism=0.4,
 REAL = np.array([True, True, False, False])
 
 
-def said(by_step):
+def say(by_step):
     """Return classifiers with these two constant outputs of the second network."""
     found = at_once(lambda: Classifiers(jax.random.key(0), 3, 2, (8,)))
     bias = jnp.arctanh(jnp.asarray(by_step) / 2)
@@ -27,7 +27,7 @@ def said(by_step):
 def test_the_ratio_is_the_difference_of_outputs_and_bounded():
     rows, after = np.ones((4, 8), np.float32), np.ones((4, 3), np.float32)
     for outputs, ratio, gap in (((0.5, 1.5), np.exp(-1.0), 1.0), ((1.5, 0.5), 1.0, 1e-10)):
-        found = compute(AGENT.trust, said(outputs), rows, after, REAL, jax.random.key(0))
+        found = compute(AGENT.trust, say(outputs), rows, after, REAL, jax.random.key(0))
         np.testing.assert_allclose(found[0], ratio, rtol=1e-5)
         np.testing.assert_allclose(found[1], gap, rtol=1e-4)
 
@@ -38,14 +38,14 @@ def test_classifiers_tell_steps_apart():
     rows, real = random.normal(size=(64, 8)).astype(np.float32), np.arange(64) < 32
     rows[:, 7] = np.where(real, 1.0, -1.0)
 
-    def fitted():
+    def fit():
         start = Classifiers(jax.random.key(0), 3, 2, (8,))
         step = lambda _, c: jax.tree.map(  # noqa: E731
             lambda x, g: x - 0.3 * g, c, jax.grad(Classifiers.loss)(c, rows, real)
         )
         return start.loss(rows, real), jax.lax.fori_loop(0, 200, step, start).log_ratio(rows)
 
-    loss, ratio = compute(fitted)
+    loss, ratio = compute(fit)
     assert abs(loss - 4 * np.log(2)) < 0.6 and ratio[:32].mean() > 1 and ratio[32:].mean() < -1
 
 

@@ -16,13 +16,13 @@ SPEC = Spec("Table", spaces.Discrete(3), spaces.Discrete(2))
 CLOCK = Clock(jnp.int32(0), jnp.float32(100))
 
 
-def still(**options):
+def keep_still(**options):
     """Without noise to speak of."""
     return LangevinDQN(inverse_temperature=1e30, **options)
 
 
 def test_three_steps_by_hand():
-    agent = still(learning_rate=0.1, bias_factor=0.5)
+    agent = keep_still(learning_rate=0.1, bias_factor=0.5)
     weights, drift = np.array([1.0, -2.0]), Drift(np.zeros(2), np.zeros(2))
     expected, mean, square = np.array([1.0, -2.0]), np.zeros(2), np.zeros(2)
     for gradient in ([2.0, 0.0], [-1.0, 3.0], [0.5, 0.5]):
@@ -66,7 +66,7 @@ def batch_of(rewards):
 
 @pytest.mark.thorough
 def test_it_learns_what_dqn_learns_and_the_target_follows():
-    agent = still(hidden_sizes=(8,), rollout_length=4, target_update_interval=8, learning_rate=0.01)
+    agent = keep_still(hidden_sizes=(8,), rollout_length=4, target_update_interval=8, learning_rate=0.01)
     start = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))
     learn = jax.jit(lambda state: agent.learn(state, batch_of([3.0, 3.0]), CLOCK, jax.random.key(1)))
     once, metrics, errors = learn(start)

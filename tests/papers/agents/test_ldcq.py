@@ -59,10 +59,10 @@ def test_denoising_by_hand():
 def test_noise_is_carried_to_what_the_network_says():
     goal = jnp.array([[0.5, -1.0]] * 500)
 
-    def carried(wanted):
+    def carry(wanted):
         return denoise(lambda x, t: goal, jax.random.key(0), goal.shape, 100, 5, wanted)
 
-    found, noise = compute(lambda: (carried(True), carried(False)))
+    found, noise = compute(lambda: (carry(True), carry(False)))
     np.testing.assert_allclose(found, goal, atol=0.05)  # the last steps are nearly without noise
     assert abs(noise.std() - 1) < 0.1 and abs(noise.mean()) < 0.1
 
@@ -123,13 +123,13 @@ def test_each_stage_moves_its_own_networks_alone():
     batch = segments(ended=ended)
     other = batch._replace(experience=batch.experience._replace(action=batch.experience.action.at[:, 3].set(2.0)))
 
-    def learned(both):
+    def run_learn(both):
         done = jnp.asarray(STAGES, jnp.float32)
         clocks = Clock(100 * done, jnp.full(3, 100.0))
         learn = lambda batch: lambda clock: AGENT.learn(state, batch, clock, jax.random.key(1))  # noqa: E731
         return jax.lax.map(lambda batch: jax.lax.map(learn(batch), clocks), both)
 
-    later, metrics, error = compute(learned, jax.tree.map(lambda *x: jnp.stack(x), batch, other))
+    later, metrics, error = compute(run_learn, jax.tree.map(lambda *x: jnp.stack(x), batch, other))
     assert metrics["stage"].tolist() == [[0, 1, 2]] * 2
     assert (error[:, :, 3] == 0).all() and (error[:, :, :3] > 0).all()
     names = [{"skills", "skills_optimiser"}, {"denoiser", "denoiser_optimiser"}]

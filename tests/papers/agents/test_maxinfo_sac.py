@@ -58,7 +58,7 @@ def test_the_gain_is_what_members_disagree_about_beyond_the_noise():
 
 
 @functools.cache
-def learned(steps=150, **options):
+def run_learn(steps=150, **options):
     agent, state = beginning(**options)
 
     @jax.jit
@@ -74,7 +74,7 @@ def learned(steps=150, **options):
 
 @pytest.mark.thorough
 def test_the_ensemble_learns_what_follows_and_everything_moves():
-    before, after, (metrics, errors) = learned()
+    before, after, (metrics, errors) = run_learn()
     assert metrics["world_loss"][-1] < metrics["world_loss"][0] / 2
     assert metrics["information"][-1] < metrics["information"][0]  # what is known teaches no more
     assert errors.shape == (150, 32) and np.isfinite(jax.tree.leaves(metrics)).all()
@@ -129,7 +129,7 @@ def test_the_weight_rises_when_the_policy_learns_less_than_its_target_did(slower
 
 @pytest.mark.thorough
 def test_a_policy_is_led_to_where_members_disagree():
-    _, after, _ = learned(steps=1)
+    _, after, _ = run_learn(steps=1)
     agent, _ = beginning()
     world = after.world
 
@@ -162,7 +162,7 @@ def test_the_ensemble_learns_from_what_an_action_did_alone_and_nothing_does_from
     agent, state = beginning()
     learn = jax.jit(agent.learn)
 
-    def learned(source, other):
+    def run_learn(source, other):
         """Return the update on a batch whose last rows have this source and lead to `other` (from `other` if no agent
         was there).
         """
@@ -178,7 +178,7 @@ def test_the_ensemble_learns_from_what_an_action_did_alone_and_nothing_does_from
 
     near = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)  # noqa: E731
     for source in (NOBODY, GONE, MODEL):
-        (one, _, errors), (two, *_) = (learned(source, other) for other in (3.0, -9.0))
+        (one, _, errors), (two, *_) = (run_learn(source, other) for other in (3.0, -9.0))
         jax.tree.map(near, one.world, two.world)
         if source == GONE:
             jax.tree.map(near, one, two)

@@ -59,7 +59,7 @@ def rollout(source=AGENT):
 
 
 @pytest.fixture(scope="module")
-def learned():
+def results():
     """Return the state before, and the results of learning at the beginning and half-way."""
     state = at_once(lambda: ON.init(KEY, SPEC))
     batch, total = Batch(rollout(), jnp.ones(2), jnp.arange(2)), jnp.float32(120)
@@ -67,8 +67,8 @@ def learned():
     return state, learn(Clock(jnp.int32(6), total), batch), learn(Clock(jnp.int32(66), total), batch)
 
 
-def test_steps_on_policy_are_down_the_formula(learned):
-    state, (after, metrics, _), (_, halfway, _) = learned
+def test_steps_on_policy_are_down_the_formula(results):
+    state, (after, metrics, _), (_, halfway, _) = results
     e, old = rollout(), state.network
     value = jax.jit(jax.vmap(jax.vmap(lambda o: old.value(o)[0])))
     v, following = np.asarray(value(e.observation)), np.asarray(value(e.next_observation))
@@ -96,9 +96,9 @@ def test_steps_on_policy_are_down_the_formula(learned):
     np.testing.assert_allclose([metrics["step_size"], halfway["step_size"]], [0.5, 0.25], rtol=1e-6)
 
 
-def test_smaller_steps_stay_nearer(learned):
+def test_smaller_steps_stay_nearer(results):
     """As seen in the last of many steps: a tenth of the step size, a far smaller divergence."""
-    state = learned[0]
+    state = results[0]
     batch, clock = Batch(rollout(), jnp.ones(2), jnp.arange(2)), Clock(jnp.int32(6), jnp.float32(120))
     many = dataclasses.replace(ON, epochs=30)
     learn = jax.jit(lambda size, batch: dataclasses.replace(many, step_size=size).learn(state, batch, clock, KEY)[1])
@@ -106,8 +106,8 @@ def test_smaller_steps_stay_nearer(learned):
     assert 0 < near < far / 3
 
 
-def test_actions_of_others_move_no_policy(learned):
-    network = learned[0].network
+def test_actions_of_others_move_no_policy(results):
+    network = results[0].network
     rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rollout())
     zeros = jnp.zeros(6)
 
@@ -129,7 +129,7 @@ def test_a_clip_without_effect_is_refused():
 
 
 @pytest.fixture(scope="module")
-def off():
+def off_policy_state():
     """Return a state with an old policy that differs from its policy, and a batch."""
     state = at_once(lambda: OFF.init(KEY, BOX))
     other = at_once(lambda: OFF.init(jax.random.key(1), BOX)).actor
@@ -137,8 +137,8 @@ def off():
     return state._replace(old_actor=other), observation, noise
 
 
-def test_the_loss_off_policy_by_the_formula(off):
-    state, observation, noise = off
+def test_the_loss_off_policy_by_the_formula(off_policy_state):
+    state, observation, noise = off_policy_state
     loss, (log_probability, _) = compute(OFF.actor_loss, state.actor, state, inputs_of(observation, noise=noise))
     action, found = state.actor(observation).from_noise(noise)
     np.testing.assert_allclose(log_probability, found, rtol=1e-5)
@@ -150,22 +150,22 @@ def test_the_loss_off_policy_by_the_formula(off):
     np.testing.assert_allclose(loss, by_hand, rtol=1e-4)
 
 
-def test_its_limit_is_sac(off):
+def test_its_limit_is_sac(off_policy_state):
     """With t = 1 / alpha the old policy drops out, and loss and gradient are SAC's."""
-    state, observation, noise = off
+    state, observation, noise = off_policy_state
     sac = SAC(hidden_sizes=(4,), policy_q="first")
 
-    def both(agent):
+    def run_both(agent):
         one = lambda actor: agent.actor_loss(actor, state, inputs_of(observation, noise=noise))[0]  # noqa: E731
         return compute(jax.value_and_grad(one), state.actor)
 
-    limit, theirs, other = both(dataclasses.replace(OFF, step_size=4.0)), both(sac), both(OFF)
+    limit, theirs, other = run_both(dataclasses.replace(OFF, step_size=4.0)), run_both(sac), run_both(OFF)
     for a, b in zip(jax.tree.leaves(limit), jax.tree.leaves(theirs), strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5)
     assert abs(other[0] - theirs[0]) > 1e-3
 
 
-def test_the_old_policy_follows_after_so_many_updates(off):
+def test_the_old_policy_follows_after_so_many_updates(off_policy_state):
     state = at_once(lambda: OFF.init(KEY, BOX))
     first = state.actor
     e = Experience(

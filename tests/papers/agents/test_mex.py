@@ -86,19 +86,19 @@ def test_without_optimism_it_is_td3():
     batch = batch_of([0.3, -0.4], [1.0, 2.0])
 
     @jax.jit
-    def both(state):
+    def run_both(state):
         now = jax.tree.map(lambda x: x[0], batch.experience)
         inputs = UpdateInputs(now, now.action, batch.weight)
         gradient, _ = jax.grad(TWIN.critic_loss, has_aux=True)(state.critics, inputs, jnp.array([1.0, 2.0]))
         return agent.learn(state, batch, CLOCK, KEY)[0], TWIN.step(state, gradient, inputs)
 
-    mine, theirs = both(beginning())
+    mine, theirs = run_both(beginning())
     near = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)  # noqa: E731
     jax.tree.map(near, (mine.actor, mine.critics), (theirs.actor, theirs.critics))
 
 
 @functools.cache
-def learned(hope):
+def run_learn(hope):
     """Return the first critic's values of the memory's action, 0.5 with reward 0, and of the policy's action."""
     agent = dataclasses.replace(AGENT, hope=hope, policy_delay=1000)
     batch = batch_of([0.5] * 8, [0.0] * 8)
@@ -120,11 +120,11 @@ def learned(hope):
 
 @pytest.mark.thorough
 def test_hope_raises_what_the_data_does_not_hold():
-    held, free = learned("policy")
+    held, free = run_learn("policy")
     assert abs(held) < 0.3 and free > 3  # without an end: no data speaks of the policy's action
     # Of the memory's own action, (Q - 0)^2 - 0.25 Q is least at 0.125.
-    np.testing.assert_allclose(learned("actions")[0], 0.125, atol=0.02)
-    held, contrast = learned("contrast")
+    np.testing.assert_allclose(run_learn("actions")[0], 0.125, atol=0.02)
+    held, contrast = run_learn("contrast")
     assert held < contrast < free
 
 

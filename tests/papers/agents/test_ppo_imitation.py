@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from check_helpers import check
 from gymnasium import spaces
-from small import compute, differing, resumed
+from small import compute, differing, resume_run
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.config.resolve import resolve
@@ -34,7 +34,7 @@ def test_demonstrations_are_imitated_beside_what_ppo_learns():
     batch = Batch(rows(4, 2, action=0), jnp.ones(2), jnp.arange(2))
     clock = Clock(jnp.int32(8), jnp.float32(100))
 
-    def learned():
+    def run_learn():
         before, seen = agent.init(jax.random.key(0), SPEC), jnp.ones(3)
         own = PPO(**SIZES).learn(PPO(**SIZES).init(jax.random.key(0), SPEC), batch, clock, jax.random.key(1))[0]
         after, metrics, _ = agent.learn(before, batch, clock, jax.random.key(1))
@@ -47,7 +47,7 @@ def test_demonstrations_are_imitated_beside_what_ppo_learns():
             agent.imitation_loss(own.network, None, shown.data),
         )
 
-    first, own, after, mean, loss = compute(learned)
+    first, own, after, mean, loss = compute(run_learn)
     np.testing.assert_allclose(loss, -np.log(own[2]), rtol=1e-4)
     assert abs(own[2] - first[2]) < 0.05 < after[2] - own[2]
     assert -np.log(after[2]) < mean < loss
@@ -62,7 +62,7 @@ def test_resumed_is_as_if_never_stopped(environment, tmp_path):
     files.write_data(tmp_path / "demos.npz", shown, {"spec": one})
     options = SIZES | {"demonstrations": str(tmp_path / "demos.npz"), "imitation_rows": 4}
     setup = resolve("ppo-imitation", environment, steps=160, seeds=[3, 7], agent_options=options)
-    again, runner, report = resumed(setup, tmp_path, 5)
+    again, runner, report = resume_run(setup, tmp_path, 5)
     assert (np.asarray(report.metrics["imitation_loss"]) > 0).all()
     assert differing(runner.state, again.state) == []
     assert not any(40 in x.shape for x in jax.tree.leaves(runner.agent_states()))  # no copy of the data

@@ -37,7 +37,7 @@ def test_a_lost_step_changes_no_parameter(agent):
     state = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))
     learn = jax.jit(lambda batch: agent.learn(state, batch, CLOCK, KEY)[0].network)
 
-    def learned(observation, action, reward, next_observation, source=GONE):
+    def run_learn(observation, action, reward, next_observation, source=GONE):
         batch = rollout([0, 0, 1, 0], [1, 0, 1, 1], [1, 2, 3, 4], [0, 1, 0, 1], [0] * 4, [0, 0, 1, 0], AGENT)
         e = batch.experience
         e = e._replace(
@@ -51,9 +51,9 @@ def test_a_lost_step_changes_no_parameter(agent):
         )
         return jax.tree.leaves(learn(batch._replace(experience=e)))
 
-    one, other = learned(1, 1, 3.0, 0), learned(0, 0, 99.0, 1)
+    one, other = run_learn(1, 1, 3.0, 0), run_learn(0, 0, 99.0, 1)
     for x, y, before in zip(one, other, jax.tree.leaves(state.network), strict=True):
         np.testing.assert_array_equal(x, y)
         assert (x != before).any() or not before.any()
-    heard = learned(0, 0, 99.0, 1, AGENT)
+    heard = run_learn(0, 0, 99.0, 1, AGENT)
     assert any((x != y).any() for x, y in zip(one, heard, strict=True))

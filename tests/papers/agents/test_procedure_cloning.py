@@ -56,7 +56,7 @@ class Silent(NamedTuple):
         return jax.nn.one_hot(jnp.full_like(plan, NOTHING), self.choices)
 
 
-def walked(network, maze=MAZE, episodes=12, steps=26):
+def walk(network, maze=MAZE, episodes=12, steps=26):
     """Return ends, lengths of the search and actions of episodes of the agent."""
     state = ProcedureCloningState(network, ())
 
@@ -74,7 +74,7 @@ def walked(network, maze=MAZE, episodes=12, steps=26):
 
 def test_the_search_finds_the_shortest_way_in_every_maze():
     """The goal is reached in as many steps as the search needed at first; each step is one nearer."""
-    over, length, _ = walked(Exact())
+    over, length, _ = walk(Exact())
     assert (length[:, 0] > 0).all() and len(set(length[:, 0])) > 4
     np.testing.assert_array_equal(over.argmax(1) + 1, length[:, 0])
     for one in length:
@@ -103,13 +103,13 @@ def batch_of(action, rows=1):
 def test_a_step_of_the_search_is_learned_and_at_last_what_the_expert_did():
     one = jax.tree.map(lambda x: x[0, 0], batch_of(5).experience)  # an action that no search takes
 
-    def learned():
+    def run_learn():
         keys = jax.random.split(KEY, 60)
         seen, before, after, length = jax.vmap(lambda key: AGENT.lesson(one, key, NOTHING))(keys)
         right = jax.vmap(lambda seen, plan: wider(seen, plan, NOTHING))(seen, before)
         return seen.agent, after, right, length
 
-    agent, after, right, length = small.compute(learned)
+    agent, after, right, length = small.compute(run_learn)
     other = after != right
     last = (right != NOTHING)[agent].reshape(60)
     np.testing.assert_array_equal(other.any((1, 2, 3)), last)
@@ -121,7 +121,7 @@ def test_its_loss_by_hand():
     """Searches of different lengths: of the network's surprise, the mean by their lengths."""
     clock, batch = Clock(jnp.int32(0), jnp.float32(1)), batch_of(2, 3)
 
-    def learned():
+    def run_learn():
         state = AGENT.init(KEY, SPEC)
         still = state._replace(network=jax.tree.map(jnp.zeros_like, state.network))
         keys = jax.random.split(KEY, 3)
@@ -129,7 +129,7 @@ def test_its_loss_by_hand():
         length = jax.vmap(lambda one, key: AGENT.lesson(one, key, NOTHING)[3])(one, keys)
         return AGENT.learn(still, batch, clock, KEY)[1:], AGENT.learn(state, batch, clock, KEY)[1:], length
 
-    (metrics, surprise), (other, differs), length = small.compute(learned)
+    (metrics, surprise), (other, differs), length = small.compute(run_learn)
     assert len(set(length)) > 1
     np.testing.assert_allclose(other["procedure_loss"], (length * differs).sum() / length.sum(), rtol=1e-5)
     np.testing.assert_allclose(surprise, np.log(8), rtol=1e-5)  # of eight choices, all as likely
@@ -138,11 +138,11 @@ def test_its_loss_by_hand():
 
 @pytest.mark.thorough
 def test_where_the_search_does_not_arrive_any_action_is_taken():
-    _, _, action = walked(Silent())
+    _, _, action = walk(Silent())
     assert set(action.reshape(-1)) == set(range(7))
 
 
-def shown(mazes):
+def show(mazes):
     """Return the shortest ways through a number of mazes, as data."""
     state = ProcedureCloningState(Exact(), ())
 
@@ -167,7 +167,7 @@ def shown(mazes):
 
 def runner_of(agent, updates):
     """Return a runner, at its beginning, of a loop that learns from 60 mazes."""
-    learner = Learner(agent, default_behaviour(agent), EnvironmentReward(), OpenedDataSet("mazes", "", shown(60)), SPEC)
+    learner = Learner(agent, default_behaviour(agent), EnvironmentReward(), OpenedDataSet("mazes", "", show(60)), SPEC)
     loop = OfflineLoop(learner, MAZE, Same(), Reset())
     loop.check()
     runner = DeviceRunner(batch_seeds(loop, {}), [0], updates)

@@ -21,7 +21,7 @@ def batch(spec):
     return Batch(experience, jnp.ones(5), jnp.arange(5))
 
 
-def changed(agent, spec, updates):
+def change(agent, spec, updates):
     """Return, for each update, the names of the state's fields that `reset_networks` changed, and its own metrics."""
 
     @jax.jit
@@ -41,6 +41,6 @@ def changed(agent, spec, updates):
 
 def test_what_is_known_of_activity_outlasts_a_reset():
     agent = AdaptiveRatioSAC(hidden_sizes=(8,), batch_size=5, reset_interval=2, check_interval=10, window=10)
-    state, found = changed(agent, SPEC, 3)
+    state, found = change(agent, SPEC, 3)
     assert "critics" in found[2][0] and "activity" not in found[2][0]
     assert float(state.activity.last) > 0 and float(state.activity.total) > 0

@@ -71,13 +71,13 @@ def test_noise_goes_beyond_the_largest_correction():
 def test_the_policy_waits_for_the_critics_and_the_base_stays(kind):
     agent = kind(**TINY, base=base, critic_warmup=2, policy_delay=1)
 
-    def learned():
+    def run_learn():
         states = [agent.init(jax.random.key(0), SPEC)]
         for number in range(3):
             states.append(agent.learn(states[-1], batch(), CLOCK, jax.random.key(number))[0])
         return [(state.actor.head.weight, state.critics.body.layers[-1].weight) for state in states]
 
-    actors, critics = zip(*at_once(learned), strict=True)
+    actors, critics = zip(*at_once(run_learn), strict=True)
     moved = [bool((jnp.abs(new - old) > 0).any()) for old, new in itertools.pairwise(actors)]
     assert moved == [False, False, True]
     assert all((new != old).any() for old, new in itertools.pairwise(critics))
@@ -130,18 +130,18 @@ def test_resumed_is_as_if_never_stopped_and_evaluated_without_the_base(agent, tm
     assert small.differing(runner.state, again.state) == []
     words = ("--base", tmp_path / "base", "--steps", "64", "--seeds", "2", "--hidden-sizes", "8")
     words += ("--directory", tmp_path / "run") + (("--learning-starts", "16") if "critics" in options else ())
-    assert small.here(capsys, "train", agent, "Pendulum-v1", *words)[0] == 0
+    assert small.run_command(capsys, "train", agent, "Pendulum-v1", *words)[0] == 0
     (tmp_path / "base").rename(tmp_path / "gone")
-    assert small.here(capsys, "evaluate", tmp_path / "run", "--episodes", "2")[0] == 0
+    assert small.run_command(capsys, "evaluate", tmp_path / "run", "--episodes", "2")[0] == 0
 
 
 def test_what_is_refused():
-    def refused(words, given, agent=ResidualTD3):
+    def check_refused(words, given, agent=ResidualTD3):
         with pytest.raises(ForageError, match=words):
             check(agent(base=given), SPEC)
 
-    refused("name the run of one with --base RUN", None)
-    refused("The base of ResidualSAC does not return", lambda observation: observation, ResidualSAC)
+    check_refused("name the run of one with --base RUN", None)
+    check_refused("The base of ResidualSAC does not return", lambda observation: observation, ResidualSAC)
     with pytest.raises(ForageError, match="holds no trained agent"):
         resolve("residual-td3", "Pendulum-v1", seeds=1, agent_options={"base": "nowhere"})
     agent = dataclasses.replace(ResidualTD3(base=base), residual_scale=0.5)

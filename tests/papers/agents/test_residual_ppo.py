@@ -21,7 +21,7 @@ def test_learning_finds_the_correction_that_acting_drew():
     """The noise is the correction, as the mean is nearly 0 and the deviation 1; the first ratio is 1."""
     noise = np.random.default_rng(0).normal(size=(4, 2, 2)).astype(np.float32)
 
-    def lived():
+    def live():
         state, seen = AGENT.init(jax.random.key(0), SPEC), jnp.ones((4, 2, 3))
         act = lambda seen, noise: AGENT.act(state, ActInputs((), seen, jax.random.key(1), True, noise))[0]  # noqa: E731
         action = jax.vmap(jax.vmap(act))(seen, jnp.asarray(noise))
@@ -33,7 +33,7 @@ def test_learning_finds_the_correction_that_acting_drew():
         density = AGENT.log_probability(state, seen[0], action[0])
         return act(seen[0, 0], jnp.zeros(2)), action, first, metrics, density
 
-    mean, action, looked, metrics, density = compute(lived)
+    mean, action, looked, metrics, density = compute(live)
     np.testing.assert_allclose(mean, BOX, atol=0.02)  # the last layer is small at first
     np.testing.assert_allclose(action - mean, 2.0 * 0.2 * noise, atol=1e-5)  # the box is twice the unit box
     np.testing.assert_allclose(looked.action - looked.action.mean((0, 1)), 2 * (noise - noise.mean((0, 1))), atol=1e-4)

@@ -57,7 +57,7 @@ def test_the_policy_pays_for_its_worst_neighbour():
     seen = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
     key = jax.random.key(2)
 
-    def found():
+    def find_results():
         state = AGENT.init(jax.random.key(0), SPEC)
         losses = []
         for smoothness in (0.0, 0.5):
@@ -68,7 +68,7 @@ def test_the_policy_pays_for_its_worst_neighbour():
         near = AGENT.neighbourhood(seen, 1.0, jax.random.fold_in(key, 1))
         return losses, state.actor(seen), [state.actor(near[:, i]) for i in range(near.shape[1])]
 
-    (without, paying), here, there = compute(found)
+    (without, paying), here, there = compute(find_results)
 
     def one_way(p, q):
         apart = (np.exp(2 * p.log_std) + (p.mean - q.mean) ** 2) / (2 * np.exp(2 * q.log_std))
@@ -84,12 +84,12 @@ def test_without_its_terms_it_is_sac_n():
     rough = dataclasses.replace(AGENT, optimiser="sgd", learning_rate=0.1, policy_radius=1.0, caution_radius=1.0)
     silent = dataclasses.replace(rough, value_smoothness=0.0, policy_smoothness=0.0, caution=0.0)
 
-    def learned(agent):
+    def run_learn(agent):
         state = agent.init(jax.random.key(0), SPEC)
         state = agent.learn(state, batch(), CLOCK, jax.random.key(1))[0]
         return state.critics.body.layers[-1].weight, state.actor.head.weight
 
-    same, other, differs = at_once(lambda: (learned(plain), learned(silent), learned(rough)))
+    same, other, differs = at_once(lambda: (run_learn(plain), run_learn(silent), run_learn(rough)))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), same, other)
     assert not any(np.allclose(a, b, atol=1e-5) for a, b in zip(same, differs, strict=True))
 

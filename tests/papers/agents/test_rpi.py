@@ -46,11 +46,11 @@ def saying(state, oracle, learner):
     ],
 )
 def test_the_baseline_is_the_best_trusted_mean_and_oracles_go_on_by_upper_bounds(oracle, learner, baseline, selected):
-    def found():
+    def find_results():
         state = saying(ONE.init(jax.random.key(0), SPEC), oracle, learner)
         return ONE.baseline(*state.values.estimates(jnp.ones((1, 3))))[0], ONE.select_policy(state, jnp.ones(3))
 
-    value, chosen = compute(found)
+    value, chosen = compute(find_results)
     np.testing.assert_allclose(value, [baseline], rtol=1e-6)
     assert chosen == selected
 
@@ -63,14 +63,14 @@ def test_a_value_learns_where_its_policy_acted_and_its_member_listens():
         jnp.ones((2, 1, 3)), jnp.ones((2, 1, 3)), jnp.ones((2, 1)), ends, no, jnp.zeros((2, 1), jnp.int32)
     )
 
-    def found():
+    def find_results():
         state = saying(ONE.init(jax.random.key(0), SPEC), (2.0, 2.0), (9.0, 9.0))
         heard = jnp.array([[True], [False]])
         loss, each = state.values.loss(drawn, None, heard, 0.5, 0.5)
         gradient = jax.grad(lambda values: values.loss(drawn, None, heard, 0.5, 0.5)[0])(state.values)
         return loss, each, gradient.networks.body.layers[-1].bias[:, 0]
 
-    loss, each, bias = compute(found)
+    loss, each, bias = compute(find_results)
     np.testing.assert_allclose(loss, 0.5 * (0.25**2 + 1.0) / 2, rtol=1e-6)
     np.testing.assert_allclose(
         each, [(0.25**2 + 1.0) / 4, 0.0], rtol=1e-6
@@ -90,7 +90,7 @@ def test_values_read_observations_that_are_normalised():
     assert RPI().normalise_observation
     norm = RunningNorm(jnp.float32(9), jnp.array([-0.5, 0.0, 0.0]), jnp.array([0.25, 1e-4, 1.0]))
 
-    def found():
+    def find_results():
         state = ONE.init(jax.random.key(0), SPEC)._replace(norm=norm, values=Reading())
         seen, after = jnp.array([-0.5, 0.02, 0.0]), jnp.array([0.5, 0.01, 0.0])
         one = rollout(ONE.learner, AGENT)
@@ -98,7 +98,7 @@ def test_values_read_observations_that_are_normalised():
         told, best = ONE.with_values(state, norm, one)
         return told.rewards, best, ONE.select_policy(state, seen), ONE.select_policy(state, after)
 
-    rewards, best, *selected = compute(found)
+    rewards, best, *selected = compute(find_results)
     np.testing.assert_allclose(rewards[BASELINE], 2.0, rtol=1e-4)  # the second value, where the first reads 0
     np.testing.assert_allclose(rewards[AFTER], 2.0, rtol=1e-4)  # the first one: 1 above its mean, of deviation 0.5
     assert (best == 1).all() and selected == [1, 0]
@@ -115,10 +115,10 @@ def rollout(policy, source):
 
 
 def test_advantages_are_from_the_baseline():
-    def judged():
+    def judge_case():
         return ONE.judge(saying(ONE.init(jax.random.key(0), SPEC), (3.0, 5.0), (2.0, 2.0)), rollout(0, AGENT))
 
-    found = compute(judged)
+    found = compute(judge_case)
     delta = np.arange(4.0) + 0.5 * 4 - 4  # the oracle's value, 4, on both sides
     expected = [sum(0.25**i * d for i, d in enumerate(delta[t:])) for t in range(4)]
     np.testing.assert_allclose(found.advantage[:, 0], expected, rtol=1e-5)
@@ -127,19 +127,19 @@ def test_advantages_are_from_the_baseline():
 
 @pytest.mark.thorough
 def test_policy_and_values_learn_from_their_own_steps_alone():
-    def learned():
+    def run_learn():
         state = ONE.init(jax.random.key(0), SPEC)
 
-        def after(policy, source):
+        def state_after(policy, source):
             batch = Batch(rollout(policy, source), jnp.ones(2), jnp.arange(2))
             new, metrics, _ = ONE.learn(state, batch, Clock(jnp.int32(8), jnp.float32(100)), jax.random.key(1))
             moved = new.values.networks.body.layers[-1].bias - state.values.networks.body.layers[-1].bias
             return new.network.actor.weight - state.network.actor.weight, moved, metrics["own_steps"]
 
         kinds = jnp.array([[ONE.learner, AGENT], [ONE.roll_in, AGENT], [0, GUIDE], [ONE.learner, GONE], [0, GONE]])
-        return jax.vmap(after)(kinds[:, 0], kinds[:, 1])
+        return jax.vmap(state_after)(kinds[:, 0], kinds[:, 1])
 
-    policy, value, own = compute(learned)
+    policy, value, own = compute(run_learn)
     assert np.abs(policy[0]).max() > 1e-6
     np.testing.assert_allclose(policy[1:], 0.0, atol=1e-9)
     moved = np.abs(value).reshape(5, 2, -1).max(-1) > 0
@@ -155,25 +155,25 @@ def test_resumed_is_as_if_never_stopped_and_evaluated_without_the_oracles(tmp_pa
     options = SIZES | {"oracles": tuple(runs.split(","))}
     setup = resolve("rpi", "Pendulum-v1", seeds=[3, 7], steps=2000, agent_options=options)
     assert isinstance(setup.behaviour, RAPS)
-    again, runner, _ = small.resumed(setup, tmp_path, 20)
+    again, runner, _ = small.resume_run(setup, tmp_path, 20)
     assert small.differing(runner.state, again.state) == []
     weights = runner.state.learner.agent.oracles[0].actor.head.weight
     np.testing.assert_array_equal(weights[0], load_policy(tmp_path / "a").state.actor.head.weight)
     words = (*small.words({"oracles": runs} | SIZES), "--steps", 64, "--seeds", 2, "--directory", tmp_path / "run")
-    assert small.here(capsys, "train", "rpi", "Pendulum-v1", *words)[0] == 0
+    assert small.run_command(capsys, "train", "rpi", "Pendulum-v1", *words)[0] == 0
     (tmp_path / "a").rename(tmp_path / "gone")
-    assert small.here(capsys, "evaluate", tmp_path / "run", "--episodes", "2")[0] == 0
+    assert small.run_command(capsys, "evaluate", tmp_path / "run", "--episodes", "2")[0] == 0
 
 
 def test_what_is_refused():
-    def refused(words, **given):
+    def check_refused(words, **given):
         with pytest.raises(ForageError, match=words):
             RPI(**SIZES, **given).check(SPEC)
 
-    refused("name the runs of some with --oracles RUN,RUN, or use ppo")
-    refused("The oracle of RPI does not return", oracles=(lambda observation: observation,))
-    refused("a pair .agent, its state., not a int", oracles=(3,))
-    refused("leave gru_size", oracles=(right,), gru_size=4)
+    check_refused("name the runs of some with --oracles RUN,RUN, or use ppo")
+    check_refused("The oracle of RPI does not return", oracles=(lambda observation: observation,))
+    check_refused("a pair .agent, its state., not a int", oracles=(3,))
+    check_refused("leave gru_size", oracles=(right,), gru_size=4)
     with pytest.raises(ForageError, match="use --behaviour raps"):
         resolve("rpi", "Pendulum-v1", seeds=1, agent_options={"oracles": (right,)}, behaviour=AgentPolicy())
     with pytest.raises(ForageError, match="holds no trained agent"):

@@ -67,14 +67,14 @@ def test_rollouts_and_losses_by_hand(flow, velocity):
     agent = dataclasses.replace(TINY, flow=flow, cloning=2.0)
     state, done = state_of(agent), np.array([[0.5], [-0.5], [0.0]], np.float32)
 
-    def worked(state):
+    def work_out(state):
         rollouts = state.actor(SEEN)
         draws, ends = Draws(NOISE, done, KEY), jnp.array([False, False, True])
         inputs = inputs_of(SEEN, reward=1.0, terminated=ends, counts=~ends, noise=draws, next_noise=NOISE)
         loss = agent.actor_loss(state.actor, state, inputs)[0]
         return *rollouts.from_noise(NOISE), rollouts.mode(), loss, agent.target(state, inputs)
 
-    action, log_density, mode, loss, target = small.compute(worked, state)
+    action, log_density, mode, loss, target = small.compute(work_out, state)
     by_hand, density = rollout(NOISE, velocity)
     np.testing.assert_allclose(action[:, 0], by_hand, rtol=1e-4)
     np.testing.assert_allclose(log_density, density, rtol=1e-4)
@@ -126,11 +126,11 @@ def batch():
 def test_its_first_stage_imitates_and_the_next_climbs():
     imitating = dataclasses.replace(TINY, imitate=True)
 
-    def worked(state, now):
+    def work_out(state, now):
         return imitating.learn(state, now, CLOCK, KEY)[:2], TINY.learn(state, now, CLOCK, KEY)[:2]
 
     before = state_of()
-    (taught, metrics), (climbed, plain) = small.compute(worked, before, batch())
+    (taught, metrics), (climbed, plain) = small.compute(work_out, before, batch())
     ends = np.arctanh([[0.8], [-0.99], [0.2]])
     point, _, speed = draw_between(jnp.asarray(ends, jnp.float32), jax.random.fold_in(KEY, 2))
     np.testing.assert_allclose(metrics["actor_loss"], np.mean((0.5 * (0.8 - point) - speed) ** 2), rtol=1e-4)

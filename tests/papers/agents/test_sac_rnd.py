@@ -80,14 +80,14 @@ def test_where_the_price_stands(state):
     rows, noise = data(3), np.float32([[0.3], [-1.0], [0.1]])
     ended = np.array([False, True, False])
 
-    def both(agent, state):
+    def run_both(agent, state):
         inputs = UpdateInputs(rows._replace(terminated=ended), rows.action, jnp.ones(3), noise, noise)
         return agent.target(state, inputs), agent.actor_loss(state.actor, state, inputs)[0]
 
     mine, theirs, price = small.compute(
         lambda s: (
-            both(AGENT, s),
-            both(plain, s),
+            run_both(AGENT, s),
+            run_both(plain, s),
             s.novelty.price(rows.observation, s.actor(rows.observation).from_noise(noise)[0]),
         ),
         state,
@@ -119,7 +119,7 @@ def test_it_sees_vectors():
 def test_the_policy_stays_where_the_data_are():
     """The data's rewards are 3 + a, and no action above 0 is in them: SAC moves there."""
 
-    def chosen(agent):
+    def choose(agent):
         rows = data()
         rows = jax.device_put(rows._replace(reward=3 + rows.action[:, 0], terminated=np.ones(1024, bool)))
         noise = jnp.zeros((1024, 1))
@@ -137,5 +137,5 @@ def test_the_policy_stays_where_the_data_are():
         return float(small.compute(run))
 
     cold = {"hidden_sizes": (32,), "learning_rate": 3e-3, "initial_temperature": 1e-3, "target_entropy": -3.0}
-    assert chosen(SAC(**cold)) > 0.4
-    assert chosen(SACRND(**cold, novelty_hidden=32, batch_size=256, penalty=2.0)) < 0.1
+    assert choose(SAC(**cold)) > 0.4
+    assert choose(SACRND(**cold, novelty_hidden=32, batch_size=256, penalty=2.0)) < 0.1

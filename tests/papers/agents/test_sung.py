@@ -13,7 +13,7 @@ from check_helpers import check
 from critic_helpers import inputs_of
 from fine_tuning_helpers import SPEC, batch, constant_critics, linear_critics
 from small import at_once, compute
-from tiers import gated
+from tiers import gate_cases
 
 import forage
 from forage.agents.actor_critic.base import UpdateInputs
@@ -40,14 +40,14 @@ def constant(autoencoder, mean, log_std, decoded):
     return equinox.tree_at(biases, still, (code, jnp.full(still.decoder.layers[-1].bias.shape, decoded)))
 
 
-class Told(Density):
+class ToldDensity(Density):
     """An uncertainty of ten times the action's first number."""
 
     def uncertainty(self, observation, action, key, autoencoder=None):
         return 10 * action[:, 0]
 
 
-TOLD = Told(None, None, None)
+TOLD = ToldDensity(None, None, None)
 
 
 def test_the_autoencoders_loss_by_hand():
@@ -65,7 +65,7 @@ def test_it_learns_what_the_like_of_was_seen():
     density = at_once(lambda: agent.init(jax.random.key(0), SPEC)).density
     seen, action = jnp.zeros((32, 3)), jnp.full((32, 2), 0.5)
 
-    def learned(density):
+    def run_learn(density):
         def step(i, density):
             return agent.train_autoencoder(density, seen, action, jax.random.key(i))[0]
 
@@ -73,7 +73,7 @@ def test_it_learns_what_the_like_of_was_seen():
         of = lambda action: later.uncertainty(seen, action, jax.random.key(9)).mean()  # noqa: E731
         return of(action), of(-action)
 
-    known, unlike = compute(learned, density)
+    known, unlike = compute(run_learn, density)
     assert unlike > 5 * known
 
 
@@ -87,7 +87,7 @@ def test_what_is_chosen():
     assert choice(SUNGCQL(**ONLINE), 10 * value, unlike) == 1  # of 0 and 1, the least known, the better
 
 
-@pytest.mark.parametrize("kind", gated([SUNG, SUNGCQL], [SUNG]))
+@pytest.mark.parametrize("kind", gate_cases([SUNG, SUNGCQL], [SUNG]))
 def test_acting_online(kind):
     """Critics like a large first number of the action, and so does the uncertainty here."""
     agent = kind(**ONLINE | {"candidates": 64, "kept": 8})
@@ -146,12 +146,12 @@ def test_offline_it_is_the_offline_agent_beside_which_the_autoencoder_learns(kin
     guided, plain = kind(**more, density_hidden=4), base(**more)
     clock = Clock(jnp.int32(0), jnp.float32(100))
 
-    def after(agent):
+    def state_after(agent):
         state = agent.init(jax.random.key(0), SPEC)
         state = agent.init_from_dataset(state, jax.tree.map(lambda x: x[0], batch().experience))
         return state, agent.learn(state, batch(), clock, jax.random.key(1))[0]
 
-    (before, state), (_, expected) = compute(lambda: after(guided)), compute(lambda: after(plain))
+    (before, state), (_, expected) = compute(lambda: state_after(guided)), compute(lambda: state_after(plain))
     for name in expected._asdict():
         for ours, theirs in zip(*map(jax.tree.leaves, (getattr(state, name), getattr(expected, name))), strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6, err_msg=name)
@@ -177,7 +177,7 @@ def test_an_offline_run_goes_on_online_and_resumes(agent, tmp_path):
     setup = resolve(
         agent, "Pendulum-v1", steps=80, seeds=[3], agent_options=options | more["agent_options"], memory=memory
     )
-    again, runner, _ = small.resumed(setup, tmp_path, 12)
+    again, runner, _ = small.resume_run(setup, tmp_path, 12)
     assert small.differing(runner.state, again.state) == []
 
 

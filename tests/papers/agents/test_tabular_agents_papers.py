@@ -226,16 +226,16 @@ def test_a_round_of_maxent_is_of_the_episodes_that_its_policy_began():
     state = small.at_once(lambda: agent.init(KEY, SPEC))
     learn = jax.jit(agent.learn)
 
-    def after(state, number, ended):
+    def state_after(state, number, ended):
         one = jax.tree.map(lambda x: np.repeat(x, 2, 1), experience([(0, 0, 0.0, 1, 0)]))
         one = one._replace(observation=np.array([number]), terminated=np.array([ended]), aux=np.array([began]))
         return learn(state, Batch(one, np.ones(2), np.arange(2)), CLOCK, KEY)[0]
 
     began = [0, 0]
-    state = after(state, [0, 1], [True, False])
+    state = state_after(state, [0, 1], [True, False])
     assert state.rounds == 1
     began = [1, 0]
-    state = after(state, [2, 1], [False, True])
+    state = state_after(state, [2, 1], [False, True])
     assert state.rounds == 1 and state.ended == 0 and state.seen.tolist() == [0, 0, 1]
     assert state.counts.taken.sum() == 4
 

@@ -69,14 +69,14 @@ def test_one_update_by_hand(trace):
 
 
 def test_actions_of_another_get_ratio_one():
-    def learned(source, acting, target=0.1):
+    def run_learn(source, acting, target=0.1):
         agent = TraceControl(learning_rate=0.5, acting_epsilon=acting, target_epsilon=target)
         return compute(agent.learn, TraceControlState(Q), rollout([1, 1, 0], (source,) * 3), CLOCK, KEY)[0].q
 
-    np.testing.assert_allclose(learned(PERSON, 0.4), learned(AGENT, 0.1), rtol=1e-6)  # acting as it learns
+    np.testing.assert_allclose(run_learn(PERSON, 0.4), run_learn(AGENT, 0.1), rtol=1e-6)  # acting as it learns
     # What the agent itself never does, another did, whoever is named.
     for source in (PERSON, AGENT):
-        assert np.isfinite(learned(source, 0.0, 0.0)).all()
+        assert np.isfinite(run_learn(source, 0.0, 0.0)).all()
 
 
 def test_visits_add_up_and_those_who_left_say_nothing():

@@ -20,7 +20,7 @@ SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Box(-2.0, 2.0
 AGENT = TD3(hidden_sizes=(8,), exploration_noise=0.0)
 
 
-def shown(action):
+def show(action):
     """Return demonstrations of these actions, one a row."""
     rows = len(action)
     no, seen = np.zeros(rows, bool), np.zeros((rows, 3), np.float32)
@@ -28,7 +28,7 @@ def shown(action):
     return Demonstrations("demos.npz", "", jax.tree.map(jnp.asarray, data))
 
 
-def still(agent):
+def keep_still(agent):
     """Return the state of an agent with zero actions."""
     state = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))
     return state._replace(actor=jax.tree.map(jnp.zeros_like, state.actor))
@@ -47,20 +47,20 @@ def test_it_is_fitted_to_what_demonstrations_do_beyond_the_policy_and_fades():
     """All push to the same end of the first number, +-1 in the unit box, and hardly differ in the second."""
     random = np.random.default_rng(0)
     action = np.stack([random.choice([-2.0, 2.0], 64), 0.02 * random.normal(size=64)], 1)
-    part = DataGuided(shown(action), hidden_sizes=(), rows=64, updates=400, learning_rate=0.02, fraction=0.5)
-    state, keys = still(AGENT), jax.random.split(jax.random.key(1), 300)
+    part = DataGuided(show(action), hidden_sizes=(), rows=64, updates=400, learning_rate=0.02, fraction=0.5)
+    state, keys = keep_still(AGENT), jax.random.split(jax.random.key(1), 300)
 
     def moment(at, key):
         return ActContext(AGENT, state, SPEC, Clock(jnp.int32(at), jnp.float32(100)), key)
 
-    def acted():
+    def act_out():
         fitted = part.report(part.init(keys[0], AGENT, SPEC), None, moment(0, keys[1]))
         act = lambda at: jax.vmap(  # noqa: E731
             lambda key: part.act(fitted, HiddenState(()), jnp.zeros(3), moment(at, key)).action
         )(keys)
         return fitted.spread(jnp.zeros(3)), act(0), act(50)
 
-    factor, first, late = small.compute(acted)
+    factor, first, late = small.compute(act_out)
     np.testing.assert_allclose(factor[0, 0], 1.0, rtol=0.15)  # the deviation of what is always 1 away
     assert np.linalg.norm(factor[1]) < 0.1
     assert first[:, 0].std() > 1.0 and first[:, 1].std() < 0.2 and np.abs(first).max() <= 2.0

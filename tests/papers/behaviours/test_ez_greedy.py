@@ -15,16 +15,16 @@ from forage.core.types import ForageError, Spec
 from forage_papers.behaviours.ez_greedy import EZGreedy
 
 
-class Remembering(Always):
+class Remembering(AlwaysAgent):
     """Its memory is the number of steps and the action that was taken last."""
 
-    def hidden(self, spec):
+    def init_hidden(self, spec):
         return jnp.zeros(2, jnp.int32)
 
     def act(self, state, inputs):
         return self.action, inputs.hidden.at[0].add(1), ()
 
-    def acted(self, state, hidden, action):
+    def act_out(self, state, hidden, action):
         return hidden.at[1].set(jnp.asarray(action).sum())
 
 
@@ -56,7 +56,7 @@ def play(behaviour, action, steps, observation=None, spec=FOUR, count=500):
 
 def test_durations_have_the_truncated_zeta_distribution():
     behaviour = EZGreedy(exponent=1.5, longest=6)
-    table = small.at_once(lambda: behaviour.init(jax.random.key(0), Always(), FOUR))
+    table = small.at_once(lambda: behaviour.init(jax.random.key(0), AlwaysAgent(), FOUR))
     weight = np.arange(1, 7) ** -1.5
     np.testing.assert_allclose(table, 1 - np.cumsum(weight) / weight.sum(), atol=1e-6)
     drawn = jax.jit(jax.vmap(lambda key: behaviour.duration(table, key)))(jax.random.split(jax.random.key(0), 5000))
@@ -65,15 +65,15 @@ def test_durations_have_the_truncated_zeta_distribution():
 
 
 def test_geometric_durations_go_on_with_the_same_chance_after_every_step():
-    table = np.asarray(EZGreedy(durations="geometric", mean=5.0).init(jax.random.key(0), Always(), FOUR))
+    table = np.asarray(EZGreedy(durations="geometric", mean=5.0).init(jax.random.key(0), AlwaysAgent(), FOUR))
     np.testing.assert_allclose(table[:60], 0.8 ** np.arange(1, 61), rtol=1e-4)
     assert 1 + table.sum() == pytest.approx(5, rel=1e-4)
-    once = np.asarray(EZGreedy(durations="geometric", mean=1.0).init(jax.random.key(0), Always(), FOUR))
+    once = np.asarray(EZGreedy(durations="geometric", mean=1.0).init(jax.random.key(0), AlwaysAgent(), FOUR))
     np.testing.assert_array_equal(once, 0)
 
 
 def test_the_far_tail_is_not_rounded_away():
-    table = np.asarray(small.at_once(lambda: EZGreedy().init(jax.random.key(0), Always(), FOUR)))
+    table = np.asarray(small.at_once(lambda: EZGreedy().init(jax.random.key(0), AlwaysAgent(), FOUR)))
     exact = np.arange(1.0, 10_001) ** -2
     exact = np.append(np.cumsum(exact[::-1])[::-1][1:], 0) / exact.sum()
     np.testing.assert_allclose(table, exact, rtol=1e-4)

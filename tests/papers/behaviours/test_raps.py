@@ -19,14 +19,14 @@ from forage_papers.behaviours.raps import RAPS
 SIZES = {"num_envs": 1, "rollout_length": 4, "hidden_sizes": (4,), "members": 2, "kept_rollouts": 1}
 
 
-class Told(RPI):
+class ToldRPI(RPI):
     """Selects by the observation."""
 
     def select_policy(self, state, observation):
         return jnp.searchsorted(jnp.array([-0.5, 0.5]), observation[0]).astype(jnp.int32)
 
 
-TAUGHT = Told(**SIZES, oracles=(lambda observation: jnp.ones(1), lambda observation: -jnp.ones(1)))
+TAUGHT = ToldRPI(**SIZES, oracles=(lambda observation: jnp.ones(1), lambda observation: -jnp.ones(1)))
 
 
 @pytest.mark.parametrize("pretraining", [0, 1000])
@@ -37,7 +37,7 @@ def test_episodes_are_the_learners_or_handed_over_once_for_good(pretraining):
     shapes = jax.eval_shape(lambda: TAUGHT.init(jax.random.key(0), spec))
     state = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
 
-    def played():
+    def play():
 
         def step(hidden, key):
             observation = jax.random.normal(key, (2,))
@@ -51,7 +51,7 @@ def test_episodes_are_the_learners_or_handed_over_once_for_good(pretraining):
 
         return jax.vmap(episode)(jax.random.split(jax.random.key(1), 200))
 
-    policy, source, action, best = compute(played)
+    policy, source, action, best = compute(play)
     np.testing.assert_array_equal(source, np.where(policy < 2, GUIDE, AGENT))
     for number, does in ((0, 1.0), (1, -1.0)):
         assert (action[policy == number] == does).all() and (policy == number).any()

@@ -17,20 +17,20 @@ test_show_says_formula_paper_options_and_example = repeat(
 
 @pytest.mark.parametrize("name", ["rnd", "ppo", "pink", "prioritised"])
 def test_show_names_the_claims(capsys, name):
-    _, out, _ = small.here(capsys, "show", name)
+    _, out, _ = small.run_command(capsys, "show", name)
     assert of_part(name) and all(f"\n       forage claim {claim}\n" in out for claim in of_part(name))
 
 
 @pytest.mark.thorough
 def test_claims(capsys, tmp_path):
-    code, out, err = small.here(capsys, "claim")
+    code, out, err = small.run_command(capsys, "claim")
     assert (code, err) == (0, "") and "gae-lambda" in out
     claim = ("claim", "ppo-epochs", "--scale", "smoke", "--directory", tmp_path / "claim")
-    code, out, err = small.here(capsys, *claim, "--json")
+    code, out, err = small.run_command(capsys, *claim, "--json")
     assert (code, err) == (0, "") and json.loads(out.splitlines()[-1])["claim"] == "ppo-epochs"
     notes = [json.loads(line).get("text", "") for line in out.splitlines()]
     assert any(text.startswith("ppo-epochs, arm 1 of ") for text in notes)
-    code, out, _ = small.here(capsys, *claim)  # all of it lies there
+    code, out, _ = small.run_command(capsys, *claim)  # all of it lies there
     assert code == 0 and "at the scale smoke, 2 seeds of 4,096 steps" in out
-    code, _, err = small.here(capsys, "claim", "gae-lambada")
+    code, _, err = small.run_command(capsys, "claim", "gae-lambada")
     assert code == 2 and "Did you mean 'gae-lambda'" in err and err.count("\n") == 1

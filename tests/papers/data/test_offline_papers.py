@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import test_offline as core
-from test_offline import SMALL, written
+from test_offline import SMALL, write_file
 from tiers import repeat
 
 from forage.cli import entry
@@ -31,7 +31,7 @@ test_resumed_is_as_if_never_stopped = pytest.mark.thorough(repeat(core.test_resu
 
 
 def test_demonstrations_must_be_named(tmp_path):
-    data = written(tmp_path / "a.npz", "CartPole-v1")
+    data = write_file(tmp_path / "a.npz", "CartPole-v1")
     with pytest.raises(ForageError, match="ReCOIL imitates demonstrations beside the data set"):
         resolve("recoil", "CartPole-v1", seeds=1, data=data).runner()
 

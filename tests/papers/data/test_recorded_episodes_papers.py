@@ -20,7 +20,7 @@ small.keep_compiled()
 SPEC = Spec("Costly", spaces.Box(-9, 9, (1,), np.float32), spaces.Discrete(2), horizon=5)
 
 
-def costly(*lengths, ends, reward=-1.0, cut=None):
+def costly_episodes(*lengths, ends, reward=-1.0, cut=None):
     """Return episodes with a reward of -1 a step; `ends` has T (terminated) or U (truncated) for each."""
     last = np.cumsum(lengths) - 1
     count = int(last[-1]) + 1
@@ -33,23 +33,23 @@ def costly(*lengths, ends, reward=-1.0, cut=None):
     return data if cut is None else data.saying_cut(None, np.array(cut))
 
 
-def written(path, data, spec=SPEC):
+def write_file(path, data, spec=SPEC):
     files.write_data(path, data, {"spec": flat.spec_json(spec)})
     return DataSet(str(path)).load(spec), np.asarray(data.reward, float)
 
 
 # A: 3 steps and over. B: 4 steps and over. C was cut after 1 step. D lasted the 5 steps that the time limit allows.
-MIXED = costly(3, 4, 1, 5, ends="TTUU")
+MIXED = costly_episodes(3, 4, 1, 5, ends="TTUU")
 
 
 def test_the_return_asked_for_is_that_of_a_whole_episode(tmp_path):
-    opened, reward = written(tmp_path / "a.npz", MIXED)
+    opened, reward = write_file(tmp_path / "a.npz", MIXED)
     for agent, best in ((DecisionTransformer(context=1), -3), (GuidedFlows(horizon=2, discount=0.5), -1.75)):
         assert float(best_return(opened.with_returns(agent, reward).data)) == best
 
 
 def test_the_weight_of_an_episode_that_was_cut_is_that_of_the_worst(tmp_path):
-    written(tmp_path / "a.npz", MIXED)
+    write_file(tmp_path / "a.npz", MIXED)
     memory = TrajectoryWeighted(str(tmp_path / "a.npz"), by="return", temperature=0.5).load(SPEC)
     chance = np.diff(np.concatenate([[0], np.asarray(memory.reached)])) / MIXED.lengths
     np.testing.assert_allclose(chance / chance[0], np.exp([0, -1, -2, -2]), rtol=1e-5)  # of -3, -4, unknown and -5
@@ -61,7 +61,7 @@ def test_the_weight_of_an_episode_that_was_cut_is_that_of_the_worst(tmp_path):
 
 
 def test_without_a_whole_episode_nobody_is_ranked(tmp_path):
-    opened, reward = written(tmp_path / "a.npz", costly(1, 2, ends="UU"))
+    opened, reward = write_file(tmp_path / "a.npz", costly_episodes(1, 2, ends="UU"))
     with pytest.raises(ForageError, match=r"cut all 2 of them.* BC prefers those; record more steps, or take best=1"):
         opened.with_returns(BC(best=0.5), reward)
     with pytest.raises(ForageError, match="or take target_return=NUMBER"):

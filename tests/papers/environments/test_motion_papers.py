@@ -59,5 +59,5 @@ def test_what_is_refused(clip, tmp_path):
 def test_a_run_follows_a_clip_from_the_command_line(clip, tmp_path, capsys):
     words = ("--wrap", f"motion:{clip}:0,1:2", "--rewards", "tracking", "--starts", "reference", "--steps", "64")
     words += ("--seeds", "1", "--num-envs", "2", "--rollout-length", "8", "--hidden-sizes", "8", "--minibatches", "2")
-    assert small.here(capsys, "train", "ppo", "Pendulum-v1", *words, "--directory", tmp_path / "run")[0] == 0
-    assert small.here(capsys, "evaluate", tmp_path / "run", "--episodes", "2")[0] == 0
+    assert small.run_command(capsys, "train", "ppo", "Pendulum-v1", *words, "--directory", tmp_path / "run")[0] == 0
+    assert small.run_command(capsys, "evaluate", tmp_path / "run", "--episodes", "2")[0] == 0

@@ -58,10 +58,10 @@ def test_what_is_kept_is_what_was_seen_and_the_rest_is_forgotten(part):
             steps.append(result)
             observation = result.observation
             if part.every_state:
-                seen |= ticketed(starts, result.step.observation)
+                seen |= take_tickets(starts, result.step.observation)
         starts.report(rollout_of(steps, actions, first), Clock(np.int32(32 * turn), np.float32(192)), fresh)
         if not part.every_state:
-            seen |= ticketed(starts, result.step.observation)
+            seen |= take_tickets(starts, result.step.observation)
     assert begun_elsewhere > 5
     tickets = [x for x in jax.tree.leaves(starts.state.part, is_leaf=is_ticket) if is_ticket(x)]
     numbers = {int(n) for x in tickets for n in np.asarray(x.number).ravel()} - {FRESH}
@@ -79,7 +79,7 @@ def test_what_is_kept_is_what_was_seen_and_the_rest_is_forgotten(part):
             np.testing.assert_array_equal(told.next_observation[slot], seen[int(tickets.number[slot])])
 
 
-def ticketed(starts, observation):
+def take_tickets(starts, observation):
     """Return the observation in each state with a new ticket, by its number."""
     return dict(enumerate(observation, int(starts.state.next) - len(observation)))
 

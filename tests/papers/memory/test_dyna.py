@@ -112,11 +112,11 @@ def test_the_table_is_that_of_plain_python(outcomes, num_envs, length, kind):
     terminated = rng.uniform(size=shape) < 0.2
     truncated = ~terminated & (rng.uniform(size=shape) < 0.3)
 
-    def shown(number):
+    def show(number):
         return np.eye(states, dtype=np.float32)[number] if kind == "one-hot" else (number + first).astype(np.int32)
 
     ends = (terminated, truncated)
-    lived = Experience(shown(seen), action.astype(np.int32), reward, shown(after), *ends, source.astype(np.int32), ())
+    lived = Experience(show(seen), action.astype(np.int32), reward, show(after), *ends, source.astype(np.int32), ())
     memory, plain = Dyna(40, planning=3.0, outcomes=outcomes), Plain(outcomes)
     state = at_once(lambda: memory.init(one_of(lived), num_envs, length, spec, None))
     add = jax.jit(memory.add)
@@ -159,14 +159,14 @@ def test_without_planning_or_model_it_is_uniform_replay():
     uniform = UniformReplay(63)
     for memory, stream in ((Dyna(63, planning=0.0), lived), (Dyna(63), unheard)):
 
-        def both(memory=memory, stream=stream):
+        def run_both(memory=memory, stream=stream):
             kept = memory.init(one_of(stream), 1, count, SPEC, None), uniform.init(one_of(stream), 1, count, SPEC, None)
             return [
                 part.sample(part.add(state, stream, clock), 32, 1, moment(count))
                 for part, state in zip((memory, uniform), kept, strict=True)
             ]  # fmt: skip
 
-        one, two = jax.jit(both)()
+        one, two = jax.jit(run_both)()
         jax.tree.map(np.testing.assert_array_equal, one, two)
 
 

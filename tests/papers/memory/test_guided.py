@@ -18,7 +18,7 @@ from forage_papers.memory.guided import GuidedAugmentation
 small.keep_compiled()
 
 
-def shifted(segment, draw):
+def shift(segment, draw):
     """Move a segment by a whole number."""
     by = float(draw.integers(-3, 4))
     return dataclasses.replace(
@@ -31,7 +31,7 @@ def upward(segment):
     return segment.next_observation[-1, 0] > 4
 
 
-def never(segment):
+def refuse_all(segment):
     return False
 
 
@@ -51,7 +51,7 @@ def walk(folder: Path) -> str:
 
 def test_copies_that_are_progress_stand_beside_the_data(tmp_path):
     spec = resolve("ppo", "CartPole-v1", seeds=1).spec
-    memory = Guided(walk(tmp_path), augmentation=shifted, progress=upward, copies=30, length=3).with_hashes()
+    memory = Guided(walk(tmp_path), augmentation=shift, progress=upward, copies=30, length=3).with_hashes()
     data = jax.device_get(memory.opened(spec).data)
     np.testing.assert_array_equal(data.reward[:10], np.arange(10))  # as it was
     added = jax.tree.map(lambda x: x[10:], data)
@@ -73,13 +73,13 @@ def test_copies_that_are_progress_stand_beside_the_data(tmp_path):
 
 
 def test_a_change_in_place_leaves_the_data_as_they_were(tmp_path):
-    def doubled(segment, draw):
+    def double(segment, draw):
         segment.reward[:] *= 2
         return segment
 
     spec = resolve("ppo", "CartPole-v1", seeds=1).spec
     always = lambda segment: True  # noqa: E731
-    memory = GuidedAugmentation(walk(tmp_path), augmentation=doubled, progress=always, copies=0.01, length=5)
+    memory = GuidedAugmentation(walk(tmp_path), augmentation=double, progress=always, copies=0.01, length=5)
     reward = np.asarray(memory.load(spec).data.reward)
     np.testing.assert_array_equal(reward[:10], np.arange(10))
     assert len(reward) > 10  # one segment at least
@@ -97,13 +97,13 @@ def test_a_run_knows_its_functions_again(tmp_path):
 def test_what_is_refused(tmp_path):
     spec, file = resolve("ppo", "CartPole-v1", seeds=1).spec, walk(tmp_path)
     with pytest.raises(ForageError, match="needs a function progress; name it with"):
-        GuidedAugmentation(file, augmentation=shifted)
+        GuidedAugmentation(file, augmentation=shift)
     with pytest.raises(ForageError, match="never accepted none of 1000 augmented segments"):
-        GuidedAugmentation(file, augmentation=shifted, progress=never).load(spec)
+        GuidedAugmentation(file, augmentation=shift, progress=refuse_all).load(spec)
     with pytest.raises(ForageError, match="nothing returned NoneType for a segment of"):
         GuidedAugmentation(file, augmentation=nothing, progress=upward).load(spec)
     with pytest.raises(ForageError, match=r"returned an array of shape .*; it returns whether a segment is progress"):
-        GuidedAugmentation(file, augmentation=shifted, progress=lambda segment: segment.reward[:0] > 0).load(spec)
+        GuidedAugmentation(file, augmentation=shift, progress=lambda segment: segment.reward[:0] > 0).load(spec)
 
     def backward(segment, draw):
         return dataclasses.replace(segment, action=segment.action - 5)

@@ -5,7 +5,7 @@ import functools
 import jax
 import numpy as np
 import pytest
-from test_memory import clock_at, filled, moment, transitions
+from test_memory import clock_at, fill_case, moment, transitions
 
 from forage_papers.memory.prioritised_reshuffled import PrioritisedReshuffledReplay
 
@@ -38,7 +38,7 @@ def draws(state, clock, size, length, number, errors=None):
 
 
 def test_alike_they_are_drawn_once_in_an_epoch():
-    state, clock = filled(MEMORY, 3)  # a ring of 6 steps of 2 environments
+    state, clock = fill_case(MEMORY, 3)  # a ring of 6 steps of 2 environments
     state, found, batch = draws(state, clock, 4, 1, 9)
     epochs = np.array(found).reshape(3, 12)
     assert all(sorted(epoch) == list(range(12)) for epoch in epochs.tolist())
@@ -49,7 +49,7 @@ def test_alike_they_are_drawn_once_in_an_epoch():
 @pytest.mark.thorough
 def test_counts_stay_near_what_is_due():
     """Half of the places are three times as surprising: after 60 batches each was drawn 30 and 10 times, nearly."""
-    state, clock = filled(MEMORY, 3)
+    state, clock = fill_case(MEMORY, 3)
     errors = np.where(np.arange(12) % 2, 3.0, 1.0).astype(np.float32)
     state, _, _ = draws(state, clock, 12, 1, 1, errors)  # all are known now
     before = np.asarray(state.actual)
@@ -64,7 +64,7 @@ def test_counts_stay_near_what_is_due():
 
 
 def test_what_is_not_complete_is_left_out_and_a_large_batch_repeats():
-    state, clock = filled(MEMORY, 3)  # steps 3 to 8: segments of 3 begin at 3 to 6, in rows 3, 4, 5 and 0
+    state, clock = fill_case(MEMORY, 3)  # steps 3 to 8: segments of 3 begin at 3 to 6, in rows 3, 4, 5 and 0
     _, found, _ = draws(state, clock, 12, 3, 2)
     for places in found:
         assert set(places) == {0, 1, 6, 7, 8, 9, 10, 11}
@@ -72,7 +72,7 @@ def test_what_is_not_complete_is_left_out_and_a_large_batch_repeats():
 
 
 def test_what_is_new_has_been_drawn_by_nobody():
-    state, clock = filled(MEMORY, 2)  # all six steps
+    state, clock = fill_case(MEMORY, 2)  # all six steps
     state, found, _ = draws(state, clock, 3, 1, 1)
     state = MEMORY.add(state, transitions(np.arange(3) + 6, 2), clock)  # over the first three
     kept = [place for place in found[0] if place >= 6]

@@ -4,7 +4,7 @@ import functools
 
 import jax
 import numpy as np
-from test_memory import clock_at, filled, moment, transitions
+from test_memory import clock_at, fill_case, moment, transitions
 
 from forage_papers.memory.reshuffled import ReshuffledReplay
 
@@ -33,7 +33,7 @@ def draws(memory, state, clock, size, length, number, seed=0):
 
 def test_every_segment_is_drawn_once_in_an_epoch():
     memory = ReshuffledReplay(capacity=12)
-    state, clock = filled(memory, 3)  # a ring of 6 steps of 2 environments, written one and a half times
+    state, clock = fill_case(memory, 3)  # a ring of 6 steps of 2 environments, written one and a half times
     state, found = draws(memory, state, clock, 5, 1, 12)  # five epochs in batches of 5, which does not divide 12
     epochs = np.array(found).reshape(5, 12)
     assert all(sorted(epoch) == list(range(12)) for epoch in epochs.tolist())
@@ -42,7 +42,7 @@ def test_every_segment_is_drawn_once_in_an_epoch():
 
 def test_segments_that_are_not_complete_are_passed_over():
     memory = ReshuffledReplay(capacity=12)
-    state, clock = filled(memory, 3)  # steps 3 to 8: segments of 3 begin at 3 to 6, in rows 3, 4, 5 and 0
+    state, clock = fill_case(memory, 3)  # steps 3 to 8: segments of 3 begin at 3 to 6, in rows 3, 4, 5 and 0
     _, found = draws(memory, state, clock, 4, 3, 6)
     epochs = np.array(found).reshape(3, 8)
     assert all(sorted(epoch) == [0, 1, 6, 7, 8, 9, 10, 11] for epoch in epochs.tolist())
@@ -51,7 +51,7 @@ def test_segments_that_are_not_complete_are_passed_over():
 def test_what_is_written_in_an_epoch_is_drawn_in_it_only_if_its_place_is_still_to_come():
     memory = ReshuffledReplay(capacity=12)
     for seed in range(3):
-        state, clock = filled(memory, 1)  # three of six steps
+        state, clock = fill_case(memory, 1)  # three of six steps
         state, before = draws(memory, state, clock, 3, 1, 1, seed)
         order, end = np.asarray(state.order[:12]).tolist(), int(state.end)
         assert before == [place for place in order[:end] if place < 6]
@@ -62,6 +62,6 @@ def test_what_is_written_in_an_epoch_is_drawn_in_it_only_if_its_place_is_still_t
 
 def test_a_batch_larger_than_what_there_is_takes_several_turns():
     memory = ReshuffledReplay(capacity=12)
-    state, clock = filled(memory, 1)
+    state, clock = fill_case(memory, 1)
     _, found = draws(memory, state, clock, 24, 1, 1)
     assert np.bincount(found, minlength=12).tolist() == [4] * 6 + [0] * 6

@@ -18,7 +18,7 @@ from forage_papers.memory.sqil import SQIL
 OPTIONS = small.REPLAY | {"hidden_sizes": (8,)}
 
 
-def written(path, count=40):
+def write_file(path, count=40):
     """Write demonstrations with their numbers, from 1 on, as observations; one episode falls, the next is cut."""
     setup = resolve("ppo", "CartPole-v1", seeds=1)
     number = np.arange(1, count + 1)
@@ -30,12 +30,12 @@ def written(path, count=40):
 
 @pytest.mark.parametrize(("share", "many"), [(0.5, 4), (0.25, 2), (1.0, 8)])
 def test_demonstrations_are_worth_1_and_the_rest_0(share, many, tmp_path):
-    memory = SQIL(demonstrations=written(tmp_path / "a.npz"), share=share, capacity=64)
+    memory = SQIL(demonstrations=write_file(tmp_path / "a.npz"), share=share, capacity=64)
     setup = resolve("dqn", "CartPole-v1", steps=400, seeds=1, memory=memory, agent_options=OPTIONS)
     learner = setup.learner()
 
     @jax.jit
-    def drawn():
+    def draw():
         state = learner.agent.init(jax.random.key(0), setup.spec)
         example = learner.example(state, learner.behaviour.init(jax.random.key(0), learner.agent, setup.spec))
         ring = learner.memory.init(example, 2, 4, setup.spec, None)
@@ -46,7 +46,7 @@ def test_demonstrations_are_worth_1_and_the_rest_0(share, many, tmp_path):
         moment = ActContext(learner.agent, state, setup.spec, Clock(jnp.int32(8), jnp.float32(100)), jax.random.key(1))
         return learner.memory.sample(ring, 8, 3, moment)
 
-    batch = jax.device_get(drawn())
+    batch = jax.device_get(draw())
     shown = np.broadcast_to(np.arange(8) < many, (3, 8))
     np.testing.assert_array_equal(batch.experience.reward, shown)
     np.testing.assert_array_equal(batch.experience.source, np.where(shown, DATASET, AGENT))
@@ -64,7 +64,7 @@ def test_demonstrations_are_worth_1_and_the_rest_0(share, many, tmp_path):
 
 @pytest.mark.thorough
 def test_resumed_is_as_if_never_stopped(tmp_path):
-    memory = SQIL(demonstrations=written(tmp_path / "a.npz"), capacity=64)
+    memory = SQIL(demonstrations=write_file(tmp_path / "a.npz"), capacity=64)
     setup = resolve("sac-discrete", "CartPole-v1", steps=160, seeds=[3, 7], memory=memory, agent_options=OPTIONS)
     runner = setup.runner()
     runner.begin()
@@ -78,9 +78,9 @@ def test_resumed_is_as_if_never_stopped(tmp_path):
 
 
 def test_what_is_refused(tmp_path):
-    data = written(tmp_path / "a.npz")
+    data = write_file(tmp_path / "a.npz")
 
-    def refused(words, agent, environment, memory, **options):
+    def check_refused(words, agent, environment, memory, **options):
         with pytest.raises(ForageError, match=words):
             resolve(agent, environment, seeds=1, steps=4000, memory=memory, agent_options=options).runner()
 

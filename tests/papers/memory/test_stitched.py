@@ -23,20 +23,20 @@ def crossing(folder: Path, setup) -> str:
     """Write two episodes; the achieved goal is their place, plus 100 times the episode's number."""
     states = [np.array([[x, 100.0 * number] for x in way]) for number, way in enumerate((EAST, NORTH))]
 
-    def seen(rows):
+    def observe(rows):
         places = np.concatenate(rows).astype(np.float32)
         whole = np.zeros((len(places), 4), np.float32)
         whole[:, 0] = places[:, 0]  # clusters are of this, which is alike where they meet
         return {"observation": whole, "achieved_goal": places, "desired_goal": np.full_like(places, -7)}
 
     no = np.zeros(5, bool)
-    before, after = seen([way[:-1] for way in states]), seen([way[1:] for way in states])
+    before, after = observe([way[:-1] for way in states]), observe([way[1:] for way in states])
     rows = Transitions(before, np.zeros((5, 2)), np.zeros(5), after, no, np.array([0, 1, 0, 0, 1], bool))
     files.write_data(folder / "a.npz", rows, {"spec": setup.config()["spec"]})
     return str(folder / "a.npz")
 
 
-def drawn(memory: StitchedGoals, setup, count: int, length: int = 1):
+def draw(memory: StitchedGoals, setup, count: int, length: int = 1):
     """Return a batch of goals that the memory draws."""
     opened = memory.with_hashes().load(setup.spec)
     state = opened.init(None, 1, 1, setup.spec, setup.environment)
@@ -68,7 +68,7 @@ def test_goals_are_of_ways_that_the_data_go_or_could_go(setup, tmp_path):
     far[4] = {(30, 100)}
     meet = {(1, 0), (2, 0), (1, 100), (20, 100), (30, 100)}
     for share, first in ((0.0, far), (1.0, far | {0: meet, 2: meet})):
-        batch = drawn(StitchedGoals(file, stitch=share, clusters=6), setup, 4000)
+        batch = draw(StitchedGoals(file, stitch=share, clusters=6), setup, 4000)
         goals = batch.experience.observation["desired_goal"][0]
         np.testing.assert_array_equal(goals, batch.experience.next_observation["desired_goal"][0])
         found = {place: {tuple(goal) for goal in goals[batch.index == place].tolist()} for place in range(5)}
@@ -82,7 +82,7 @@ def test_goals_are_of_ways_that_the_data_go_or_could_go(setup, tmp_path):
 
 
 def test_rewards_are_those_of_the_new_goal_and_a_segment_has_one(setup, tmp_path):
-    batch = drawn(StitchedGoals(crossing(tmp_path, setup), clusters=6), setup, 500, length=2)
+    batch = draw(StitchedGoals(crossing(tmp_path, setup), clusters=6), setup, 500, length=2)
     now = batch.experience
     reached = (now.next_observation["achieved_goal"] == now.observation["desired_goal"]).all(-1)
     np.testing.assert_array_equal(now.reward, reached)  # places are further apart than the radius

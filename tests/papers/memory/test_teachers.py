@@ -26,15 +26,15 @@ def row_of(text):
     return np.array([*(token + 1 for token in tokens), *[0] * (NEW - len(tokens))], np.int32)
 
 
-def seen_of(prompts):
+def observation_of(prompts):
     context = np.array(prompts, np.int32)[:, None] * np.ones(2, np.int32)
     return {"context": context, "reference": np.zeros((len(prompts), NEW), np.int32)}
 
 
-def written(path, *episodes):
+def write_file(path, *episodes):
     """A teacher's file, of prompts, texts and rewards."""
     prompts, texts, rewards = zip(*episodes, strict=True)
-    seen, ends = seen_of(prompts), np.ones(len(prompts), bool)
+    seen, ends = observation_of(prompts), np.ones(len(prompts), bool)
     action = np.stack([row_of(text) for text in texts])
     spaced = {name: spaces.to_json(getattr(SPEC, name)) for name in ("observation_space", "action_space")}
     files.write_data(
@@ -45,7 +45,7 @@ def written(path, *episodes):
 
 def rollout_of(prompts, reward, size):
     """Answers of the student, `size` to each prompt."""
-    seen = jax.tree.map(lambda x: np.repeat(x, size, 0)[None], seen_of(prompts))
+    seen = jax.tree.map(lambda x: np.repeat(x, size, 0)[None], observation_of(prompts))
     shape = (1, len(prompts) * size)
     action, ends = np.full((*shape, NEW), 7, np.int32), np.ones(shape, bool)
     info = {"truth": np.array([reward], np.float32), "tokens": np.full(shape, 3, np.float32)}
@@ -60,7 +60,7 @@ class Student:
         return action / 1000
 
 
-def mixed(memory, rollout):
+def mix(memory, rollout):
     memory = memory.load(SPEC)
     moment = ActContext(Student(), (), SPEC, Clock(jnp.int32(0), jnp.float32(1)), jax.random.key(0))
     batch = jax.jit(lambda rollout: memory.sample(memory.add((), rollout, moment.clock), 1, 1, moment))(rollout)
@@ -81,16 +81,16 @@ def test_the_tokens_of_an_answer_are_those_between_the_last_tags():
 def test_the_best_understood_answers_stand_in_groups_that_failed(tmp_path):
     high, low = "9</answer>", "1</answer>"
     assert WORDS.encode("1")[0] < WORDS.encode("5")[0] < WORDS.encode("9")[0] < WORDS.encode("z")[0]
-    one = written(
+    one = write_file(
         tmp_path / "1.npz",
         (1, f"<answer>{low[0]}", 0.0),  # wrong
         (1, f"zzzz<answer>{low}", 1.0),  # of likely tokens, but for its answer
         (1, f"<answer>{high}", 1.0),  # a second one of this teacher
     )
-    two = written(tmp_path / "2.npz", (2, f"<answer>{high}", 1.0), (1, f"<answer>{high}", 1.0), (3, "<answer>", 0.0))
-    three = written(tmp_path / "3.npz", (1, "<answer>5</answer>", 1.0))
+    two = write_file(tmp_path / "2.npz", (2, f"<answer>{high}", 1.0), (1, f"<answer>{high}", 1.0), (3, "<answer>", 0.0))
+    three = write_file(tmp_path / "3.npz", (1, "<answer>5</answer>", 1.0))
     memory = Teachers((one, two, three), group_size=3, replaced=2)
-    batch = mixed(memory, rollout_of([1, 2, 3], [0, 0, 0, 0, 1, 0, 0, 0, 0], 3))
+    batch = mix(memory, rollout_of([1, 2, 3], [0, 0, 0, 0, 1, 0, 0, 0, 0], 3))
     lesson = batch.experience
     # The first prompt's two best are 9 and 5; the second has a right answer, and no teacher knows the third
     texts = [WORDS.decode([int(token) - 1 for token in row if token], special=True) for row in lesson.action[0]]
@@ -104,15 +104,15 @@ def test_the_best_understood_answers_stand_in_groups_that_failed(tmp_path):
     )
     assert not batch.replay.older.any() and np.isnan(batch.replay.advantage).all()
     # Where one teacher knows the answer, one is replaced
-    again = mixed(memory, rollout_of([2, 1, 1], [0, 0, 0, 1, 1, 1, 1, 0, 0], 3)).experience
+    again = mix(memory, rollout_of([2, 1, 1], [0, 0, 0, 1, 1, 1, 1, 0, 0], 3)).experience
     assert again.source.tolist() == [[AGENT, DATASET, *[AGENT] * 7]]
 
 
 def test_what_teaches_nothing_is_refused(tmp_path):
-    wrong = written(tmp_path / "wrong.npz", (1, "<answer>1</answer>", 0.0))
+    wrong = write_file(tmp_path / "wrong.npz", (1, "<answer>1</answer>", 0.0))
     with pytest.raises(ForageError, match="teaches nothing"):
         Teachers(wrong).load(SPEC)
-    bare = written(tmp_path / "bare.npz", (1, "1", 1.0))
+    bare = write_file(tmp_path / "bare.npz", (1, "1", 1.0))
     with pytest.raises(ForageError, match="chosen random"):
         Teachers(bare).load(SPEC)
     assert Teachers(bare, chosen="random").load(SPEC).most == 1

@@ -20,7 +20,7 @@ SPACE = gymnasium.spaces.Dict({"context": Tokens(2, 30), "reference": Tokens(2, 
 SPEC = Spec("text:here", SPACE, Tokens(2, 30), horizon=1)
 
 
-class Kept(NamedTuple):
+class KeptRecord(NamedTuple):
     log_probability: np.ndarray
 
 
@@ -31,16 +31,16 @@ def rollout_of(prompts, reward, mark):
     shape, ends = (1, 4), np.ones((1, 4), bool)
     action = np.full((1, 4, 2), mark, np.int32)
     paid = np.array([reward], np.float32)
-    return Experience(seen, action, paid, seen, ends, ~ends, np.zeros(shape, np.int32), Kept(-0.1 * action))
+    return Experience(seen, action, paid, seen, ends, ~ends, np.zeros(shape, np.int32), KeptRecord(-0.1 * action))
 
 
-def lived(memory, rollouts):
+def live(memory, rollouts):
     """Return each rollout's batch."""
     example = jax.tree.map(lambda x: jnp.asarray(x[0, 0]), rollouts[0])
     state = memory.init(example, 4, 1, SPEC, None)
 
     @jax.jit
-    def once(state, rollout, number):
+    def run_once(state, rollout, number):
         clock = Clock(4 * number + 4, jnp.float32(100))
         moment = ActContext(None, (), SPEC, clock, jax.random.fold_in(jax.random.key(0), number))
         state = memory.add(state, rollout, clock._replace(steps=4 * number))
@@ -49,7 +49,7 @@ def lived(memory, rollouts):
 
     batches = []
     for number, rollout in enumerate(rollouts):
-        state, batch = once(state, rollout, np.int32(number))
+        state, batch = run_once(state, rollout, np.int32(number))
         batches.append(jax.device_get(batch))
     return batches
 
@@ -60,7 +60,7 @@ def test_a_success_takes_a_place_in_a_group_that_failed_from_the_same_beginning(
         rollout_of([1, 2], [0, 0, 0, 0], 4),
         rollout_of([2, 1], [0, 0, 1, 0], 5),
     ]
-    first, second, third = lived(Successes(capacity=4, group_size=2), rollouts)
+    first, second, third = live(Successes(capacity=4, group_size=2), rollouts)
     assert not first.replay.older.any() and (first.experience.action == 3).all()
     # The first prompt's first answer is the old success with all that was recorded; the second prompt has none
     assert second.experience.reward.tolist() == [[1, 0, 0, 0]]
@@ -75,7 +75,7 @@ def test_a_success_takes_a_place_in_a_group_that_failed_from_the_same_beginning(
 @pytest.mark.thorough
 def test_without_what_was_recorded_a_success_counts_as_new():
     rollouts = [rollout_of([1, 2], [0, 1, 0, 0], 3), rollout_of([1, 2], [0, 0, 0, 0], 4)]
-    _, second = lived(Successes(capacity=4, group_size=2, recorded=False), rollouts)
+    _, second = live(Successes(capacity=4, group_size=2, recorded=False), rollouts)
     assert second.experience.reward[0, 0] == 1 and not second.replay.older.any()
 
 
@@ -87,7 +87,7 @@ def test_good_episodes_are_added_once_with_an_advantage_over_what_is_usual():
         rollout_of([5, 6], [0, 0, 0, 0], 6),  # now there are two
         rollout_of([7, 8], [0, 0, 0, 0], 7),
     ]
-    *before, third, fourth = lived(memory, rollouts)
+    *before, third, fourth = live(memory, rollouts)
     assert [batch.weight.tolist() for batch in before] == [[1, 1, 1, 1, 0, 0]] * 2
     # Means of groups so far 0.5, 0, 0.5, 0: the median is 0.25. Three of four updates: (1 - cos(3 pi / 4)) / 2
     np.testing.assert_allclose(third.weight[4:], (1 - np.cos(3 * np.pi / 4)), rtol=1e-5)
@@ -101,12 +101,12 @@ def test_good_episodes_are_added_once_with_an_advantage_over_what_is_usual():
 def test_episodes_that_are_old_or_no_longer_better_are_left_out():
     good, bad = ([0, 1, 0, 1], [0, 0, 0, 0])
     rollouts = [rollout_of([1, 2], reward, 3) for reward in (good, good, bad)]
-    assert lived(SelfImitation(size=4, group_size=2, age=2), rollouts)[-1].weight[4:].all()
-    assert not lived(SelfImitation(size=4, group_size=2, age=1), rollouts)[-1].weight[4:].any()
+    assert live(SelfImitation(size=4, group_size=2, age=2), rollouts)[-1].weight[4:].all()
+    assert not live(SelfImitation(size=4, group_size=2, age=1), rollouts)[-1].weight[4:].any()
     # Better than its group, and then than half of all groups or not
     for others, replays in ((0, True), (5, False)):
         rollouts = [rollout_of([1, 2], reward, 3) for reward in ([0, 1, others, others], bad)]
-        assert lived(SelfImitation(size=1, group_size=2), rollouts)[-1].weight[4:].any() == replays
+        assert live(SelfImitation(size=1, group_size=2), rollouts)[-1].weight[4:].any() == replays
 
 
 @pytest.mark.parametrize("memory", [Successes(group_size=2), SelfImitation(group_size=2)])

@@ -17,7 +17,7 @@ KEY, UPDATES, MODES, SHARE = jax.random.key(0), 1500, (-1.0, 2.0), 0.25  # of th
 def test_a_field_by_hand():
     data = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
 
-    def worked():
+    def work_out():
         point, time, velocity = draw_between(data, KEY)
         exact = matching_error(lambda x, t: velocity, data, KEY)
         off = matching_error(lambda x, t: velocity + jnp.array([1.0, 3.0]), data, KEY)
@@ -25,7 +25,7 @@ def test_a_field_by_hand():
         timed = integrate_field(lambda x, t: t * jnp.ones_like(x), data, 4)
         return point + (1 - time) * velocity, exact, off, straight - data, timed - data
 
-    ends, exact, off, straight, timed = small.compute(worked)
+    ends, exact, off, straight, timed = small.compute(work_out)
     np.testing.assert_allclose(ends, data, rtol=1e-4, atol=1e-5)  # along the velocity lies the data
     np.testing.assert_allclose(exact, 0)
     np.testing.assert_allclose(off, 5, rtol=1e-4)
@@ -51,11 +51,11 @@ def test_it_reaches_both_modes_as_often_as_the_data():
         gradient = jax.grad(lambda network: matching_error(field(network), data, key).mean())(network)
         return adam(5e-3 * (1 - number / UPDATES)).step(gradient, state, network)
 
-    def drawn():
+    def draw():
         learned, _ = jax.lax.fori_loop(0, UPDATES, update, (network, adam(5e-3).init(network)))
         return integrate_field(field(learned), jax.random.normal(jax.random.key(1), (2000, 1)), 20)
 
-    found = small.compute(drawn)[:, 0]
+    found = small.compute(draw)[:, 0]
     near = [np.abs(found - mode) < 0.5 for mode in MODES]
     assert abs(near[0].mean() - SHARE) < 0.06 and abs(near[1].mean() - (1 - SHARE)) < 0.06
     assert (near[0] | near[1]).mean() > 0.95

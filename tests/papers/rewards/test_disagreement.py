@@ -8,7 +8,7 @@ import pytest
 import small
 from check_helpers import check
 from reward_helpers import KEY, experience_of, learn, relabel
-from tiers import gated
+from tiers import gate_cases
 
 from forage.core.types import ForageError, Spec
 from forage_papers.rewards.bonuses.disagreement import Disagreement
@@ -26,7 +26,7 @@ def rollout_of(now, after, action):
     return rollout._replace(observation=jnp.asarray(now, jnp.float32), action=jnp.asarray(action))
 
 
-@pytest.mark.parametrize("kind", gated(["choice", "box", "image"], ["box"]))
+@pytest.mark.parametrize("kind", gate_cases(["choice", "box", "image"], ["box"]))
 def test_the_bonus_is_the_variance_of_predictions(kind):
     rng = np.random.default_rng(0)
     actions = gymnasium.spaces.Box(-2, 2, (1,), np.float32) if kind == "box" else CHOICE

@@ -3,7 +3,7 @@
 import pytest
 import test_lost_episodes as core
 from test_lost_episodes import SMALL
-from tiers import gated, repeat
+from tiers import gate_cases, repeat
 
 import forage_papers
 from forage.rewards.scaling import NormaliseReturn, Scale
@@ -17,7 +17,7 @@ CASES = {
 }
 core.CASES |= CASES
 test_a_lost_episode_is_as_one_truncated_at_the_newest_step = repeat(
-    core.test_a_lost_episode_is_as_one_truncated_at_the_newest_step, gated(CASES, ["e3b"])
+    core.test_a_lost_episode_is_as_one_truncated_at_the_newest_step, gate_cases(CASES, ["e3b"])
 )
 
 

@@ -28,7 +28,7 @@ def test_it_is_another_start_of_the_values(shift):
     """Q-learning with r + shift from Q = 0 acts as Q-learning with r does from Q = -shift / (1 - discount)."""
     discount, rate = 0.9, 0.5
 
-    def learned(q, shifted):
+    def run_learn(q, shifted):
         rng, state, actions = np.random.default_rng(0), 0, []
         for _ in range(200):
             action = int(np.argmax(q[state]))
@@ -39,8 +39,8 @@ def test_it_is_another_start_of_the_values(shift):
             state = after
         return q, actions
 
-    q, actions = learned(np.zeros((3, 4)), True)
-    other, same = learned(np.full((3, 4), -shift / (1 - discount)), False)
+    q, actions = run_learn(np.zeros((3, 4)), True)
+    other, same = run_learn(np.full((3, 4), -shift / (1 - discount)), False)
     assert actions == same
     np.testing.assert_allclose(q, other + shift / (1 - discount), atol=1e-4)
     assert len(set(actions[:12])) > 2 if shift < 0 else True  # optimism tries everything

@@ -21,7 +21,7 @@ class Aux(NamedTuple):
     influence: Any
 
 
-def begun(**options: Any) -> tuple[TextEnvironment, HostStarts, np.ndarray]:
+def begin(**options: Any) -> tuple[TextEnvironment, HostStarts, np.ndarray]:
     environment = TextEnvironment("addition", ENVS, level=1, branches=True)
     part = AttentionBranches(size=2, places=1, times=2, **options)
     starts = HostStarts(part, environment, environment.spec, seed=0)
@@ -35,7 +35,7 @@ def answers(environment: TextEnvironment) -> np.ndarray:
     return answer
 
 
-def stepped(environment: TextEnvironment, starts: HostStarts, reward: list[float], influence: np.ndarray) -> Any:
+def step_on(environment: TextEnvironment, starts: HostStarts, reward: list[float], influence: np.ndarray) -> Any:
     """Return the observation after a rollout of answers with these rewards."""
     answer = answers(environment)
     result = environment.step(answer)
@@ -51,12 +51,12 @@ def scores(environment: TextEnvironment, place: int, most: float = 0.5) -> np.nd
 
 
 def test_answers_go_on_beside_new_prompts():
-    environment, starts, context = begun()
+    environment, starts, context = begin()
     mark = starts.state.marks
     assert mark.prompt.tolist() == [0, 0, 1, 1] + [-1] * 8  # trees of 6 answers to each of two prompts
     assert (context[0] == context[1]).all() and (context[0] != context[2]).any()
     # The first is mixed: ceil(2 exp(-1/2)) = 2 are branched. The second is not solved: both, and before the first
-    after = stepped(environment, starts, [1, 0, 0, 0] + [0] * 8, scores(environment, 3))
+    after = step_on(environment, starts, [1, 0, 0, 0] + [0] * 8, scores(environment, 3))
     mark = starts.state.marks
     assert mark.stem.tolist() == [2, 2, 3, 3, 0, 0, 1, 1] + [-1] * 4
     assert mark.prompt.tolist() == [1, 1, 1, 1, 0, 0, 0, 0, 2, 2, 3, 3]
@@ -70,17 +70,17 @@ def test_answers_go_on_beside_new_prompts():
 
 
 def test_easy_prompts_go_on_where_their_steps_are_attended_to():
-    environment, starts, _ = begun()
+    environment, starts, _ = begin()
     # Both are solved; the steps of the second are attended to more than those of both on average
     seen = scores(environment, 2)
     seen[2:4, 2] = 0.9
-    stepped(environment, starts, [1, 1, 1, 1] + [0] * 8, seen)
+    step_on(environment, starts, [1, 1, 1, 1] + [0] * 8, seen)
     mark = starts.state.marks
     assert mark.prompt.tolist() == [1] * 2 + [2, 2, 3, 3] + [-1] * 6  # one answer: ceil(2 exp(-1))
     assert set(mark.stem[:2].tolist()) <= {2, 3} and mark.stem[0] == mark.stem[1]
     assert starts.state.part.influence == pytest.approx((0.5 + 0.9) / 2 / 7) and starts.state.part.easy == 2
     # What goes on is solved as well: nothing of that tree is mixed, so more prompts are posed
-    stepped(environment, starts, [1] * ENVS, scores(environment, 2, 0.1))
+    step_on(environment, starts, [1] * ENVS, scores(environment, 2, 0.1))
     assert starts.state.part.batch == pytest.approx(0.9 * 2 + 0.1 * 2 * 12)
     environment.close()
 

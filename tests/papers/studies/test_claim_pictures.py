@@ -17,22 +17,22 @@ RESULTS = Path(__file__).parents[3] / "docs" / "claims" / "results"
 
 
 @pytest.fixture
-def drawn(monkeypatch, tmp_path):
+def figures(monkeypatch, tmp_path):
     figures = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, path: figures.append(figure))
 
-    def of(name):
+    def figure_of(name):
         result = json.loads((RESULTS / f"{name}.json").read_text())
         draw_claim(tmp_path / "a.png", result, environments(running.load_claim(name)))
         figures[-1].draw_without_rendering()
         return figures[-1]
 
-    return of
+    return figure_of
 
 
 @pytest.mark.parametrize("name", ["vtrace", "target-network"])  # five arms, and long names
-def test_labels_of_arms_do_not_touch(drawn, name):
-    figure = drawn(name)
+def test_labels_of_arms_do_not_touch(figures, name):
+    figure = figures(name)
     left, right = figure.axes
     boxes = [label.get_window_extent() for label in right.get_xticklabels()]
     assert len(boxes) > 3 and all(a.x1 + 2 < b.x0 for a, b in itertools.pairwise(boxes))
@@ -41,8 +41,8 @@ def test_labels_of_arms_do_not_touch(drawn, name):
     assert legend.x1 <= right.get_window_extent().x0
 
 
-def test_each_environment_has_its_own_axes(drawn):
-    figure = drawn("value-decomposition")
+def test_each_environment_has_its_own_axes(figures):
+    figure = figures("value-decomposition")
     assert len(figure.axes) == 4
     spread, game = figure.axes[0].get_ylim(), figure.axes[2].get_ylim()
     assert spread[1] < 0 < game[0]  # returns of about -20 and 5

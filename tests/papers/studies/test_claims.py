@@ -45,12 +45,12 @@ def test_the_rule():
     assert interval_verdict(-0.1, 0.3, 0.0) == interval_verdict(0.1, 0.3, 0.2) == "undecided"
     assert interval_verdict(0.1, 0.15, 0.2) == "fails"  # an effect there is, smaller than what was claimed
 
-    def said(*words):
+    def say(*words):
         return join_verdicts([Effect("x", 0, 0, 0, word) for word in words])
 
-    assert said("holds", "holds") == "holds"
-    assert said("holds", "undecided") == "undecided"
-    assert said("holds", "undecided", "fails") == "fails"
+    assert say("holds", "holds") == "holds"
+    assert say("holds", "undecided") == "undecided"
+    assert say("holds", "undecided", "fails") == "fails"
 
 
 def test_effects_are_differences_of_means():
@@ -198,15 +198,15 @@ def test_what_would_not_hold_if_the_number_of_claims_counted(pages):
 
 
 def test_measures_of_a_curve(tmp_path):
-    class Drawn:
+    class DrawnHelper:
         rows = [{"steps": s, "return": [v], "q": [float(s)]} for s, v in ((0, None), (10, 2.0), (20, None), (30, 6.0))]
         curve = Run.curve
         evaluations = []
         _members = 1
 
     # 2 up to 10 (the first that is known), then a line to 6 at 30: (20 + 80) / 30.
-    assert area(Drawn()) == [pytest.approx(100 / 30)]
-    assert late("q", 0.5)(Drawn()) == [25.0]
+    assert area(DrawnHelper()) == [pytest.approx(100 / 30)]
+    assert late("q", 0.5)(DrawnHelper()) == [25.0]
 
 
 @pytest.mark.parametrize("name", names())
@@ -271,13 +271,13 @@ def test_goes_on_where_it_was(tmp_path, monkeypatch):
     train = training.train
     calls = []
 
-    def once(*arguments, **options):
+    def run_once(*arguments, **options):
         if calls:
             raise KeyboardInterrupt
         calls.append(1)
         return train(*arguments, **options)
 
-    monkeypatch.setattr(training, "train", once)
+    monkeypatch.setattr(training, "train", run_once)
     with pytest.raises(KeyboardInterrupt):
         running.run(EXAMPLE, "smoke", tmp_path / "b", "quiet")
     monkeypatch.setattr(training, "train", train)
@@ -286,7 +286,7 @@ def test_goes_on_where_it_was(tmp_path, monkeypatch):
     assert again["effects"] == whole["effects"]
     # What is over leaves no checkpoints behind, and is not begun anew.
     assert not list(tmp_path.glob("b/*/checkpoints")) and len(list(tmp_path.glob("b/*/agent.npz"))) > 1
-    monkeypatch.setattr(training, "train", once)
+    monkeypatch.setattr(training, "train", run_once)
     assert running.run(EXAMPLE, "smoke", tmp_path / "b", "quiet")["effects"] == whole["effects"]
 
 

@@ -23,7 +23,7 @@ from forage.starts.archive import Archive
 from forage.starts.groups import Groups
 from forage.starts.reset import Reset
 from forage_papers.tasks.dars import DARS
-from forage_papers.tasks.numbered import NumberedProblems, heard, levels, task
+from forage_papers.tasks.numbered import NumberedProblems, levels, rollout_outcomes, task
 
 SPACE = gymnasium.spaces.Box(0, 100, (1,), np.float32)
 
@@ -53,26 +53,26 @@ class Exam(HostEnvironment):
     def hints(self) -> float:
         return 0.5
 
-    def seen(self) -> np.ndarray:
+    def observe(self) -> np.ndarray:
         return self.at[:, None].copy()
 
     def _reset(self, seed: int) -> np.ndarray:
         self.at[:], self.age[:] = 99, 0
-        return self.seen()
+        return self.observe()
 
     def _begin(self, index: int, seed: int, number: int | None, hint: float) -> np.ndarray:
         assert number is not None
         self.at[index], self.age[index] = number, 0
         self.begun.append((number, hint))
-        return self.seen()[index]
+        return self.observe()[index]
 
     def _receive(self, action: Any) -> HostStep:
         self.age += 1
         over = self.age >= np.where(np.arange(self.num_envs) == 0, self.slow, 1)
         reward = np.where(over, np.asarray(action), 0).astype(np.float32)
-        led = self.seen()
+        led = self.observe()
         self.at[over], self.age[over] = 99, 0
-        return HostStep(Step(led, reward, over, np.zeros(self.num_envs, bool), {}), self.seen())  # type: ignore[arg-type]
+        return HostStep(Step(led, reward, over, np.zeros(self.num_envs, bool), {}), self.observe())  # type: ignore[arg-type]
 
 
 class InOrder(NumberedProblems):
@@ -91,7 +91,7 @@ class InOrder(NumberedProblems):
         return number / 20
 
 
-def played(starts: HostStarts, environment: Exam, rollouts: int, length: int, action: Any = 1) -> list[Any]:
+def play(starts: HostStarts, environment: Exam, rollouts: int, length: int, action: Any = 1) -> list[Any]:
     """Step through rollouts, and return the observations before each step, `time env` each."""
     observation, found = starts.first(environment.reset(0)), []
     age = np.zeros(environment.num_envs, int)
@@ -117,16 +117,16 @@ def played(starts: HostStarts, environment: Exam, rollouts: int, length: int, ac
     return found
 
 
-def begun(starts: Any, tasks: Any, rollouts: int = 3, length: int = 1, num_envs: int = 4, slow: int = 2) -> Any:
+def begin(starts: Any, tasks: Any, rollouts: int = 3, length: int = 1, num_envs: int = 4, slow: int = 2) -> Any:
     environment = Exam(num_envs, slow=slow)
     hosted = HostStarts(starts, environment, environment.spec, 0, tasks)
     action = 0 if isinstance(tasks, DARS) else 1
-    return played(hosted, environment, rollouts, length, action), environment, hosted
+    return play(hosted, environment, rollouts, length, action), environment, hosted
 
 
 def test_groups_get_one_problem_that_was_chosen_after_the_last_rollout():
     """Two groups a rollout; environment 0 ends in the second step, so group 1 is full then and later groups follow."""
-    seen, environment, hosted = begun(Groups(2), InOrder(), length=2)
+    seen, environment, hosted = begin(Groups(2), InOrder(), length=2)
     # First rollout: groups 0 and 1, then environments 1 to 3 begin groups 2 (twice) and 3, and after the report the
     # first to begin, environment 0, fills group 3 although the part has learned: 7 answers, so problem 1 leads.
     np.testing.assert_array_equal(seen[0], [[0, 0, 1, 1], [0, 2, 2, 3]])
@@ -141,7 +141,7 @@ def test_the_report_knows_which_problem_each_answer_was_to():
         def rank(self, own: Any, key: Any, environment: Any) -> Any:
             return jnp.arange(environment.numbered) % 2 + 0.0
 
-    _, _, hosted = begun(Reset(), Even(), rollouts=1, length=2)
+    _, _, hosted = begin(Reset(), Even(), rollouts=1, length=2)
     _, answers, right = hosted.state.tasks.part.own  # type: ignore[union-attr]
     # Slots 0 to 3 are problems 0, 2, 4, 1, of which environment 0 ends late; 1 to 3 go on with 3, 5 and 0 again.
     np.testing.assert_array_equal(answers, [2, 1, 1, 1, 1, 1])
@@ -159,20 +159,20 @@ def test_an_episodes_score_is_its_whole_return_cut_at_one():
         jax.vmap(lambda n: task(HostedEnvironment.from_environment(Exam(1), Exam(1).spec, tasks=True), n))
     )(jnp.asarray(number))
     visited = RolloutStates((), (), over, np.ones(2, bool), chosen)  # type: ignore[arg-type]
-    found = heard(rollout, RolloutReport(hosted, visited, None, None), 3)  # type: ignore[arg-type]
+    found = rollout_outcomes(rollout, RolloutReport(hosted, visited, None, None), 3)  # type: ignore[arg-type]
     np.testing.assert_array_equal(found.answers, [2, 0, 1])
     np.testing.assert_allclose(found.right, [1.25, 0, 0.75])
     np.testing.assert_allclose(found.least, [0.25, 1, 0.75])
     np.testing.assert_allclose(found.most, [1, 0, 0.75])
     # An answer that was lost is none, and the next one's score begins after it all the same.
     lost = rollout._replace(source=jnp.zeros((3, 2), jnp.int32).at[1, 1].set(GONE))
-    found = heard(lost, RolloutReport(hosted, visited, None, None), 3)  # type: ignore[arg-type]
+    found = rollout_outcomes(lost, RolloutReport(hosted, visited, None, None), 3)  # type: ignore[arg-type]
     np.testing.assert_array_equal(found.answers, [1, 0, 1])
     np.testing.assert_allclose(found.right, [0.25, 0, 0.75])
     np.testing.assert_allclose(found.most, [0.25, 0, 0.75])
     # What a verifier finds of an answer is its score, whatever else the episode is paid.
     truth: Any = np.array([[np.nan, np.nan], [0, 1], [np.nan, np.nan]], np.float32)
-    found = heard(rollout._replace(info={"truth": truth}), RolloutReport(hosted, visited, None, None), 3)  # type: ignore
+    found = rollout_outcomes(rollout._replace(info={"truth": truth}), RolloutReport(hosted, visited, None, None), 3)  # type: ignore
     np.testing.assert_allclose(found.right, [1.25, 0, 0])
 
 
@@ -180,7 +180,7 @@ def test_every_problem_comes_once_in_an_epoch():
     class Plain(NumberedProblems):
         epochs: ClassVar[bool] = True
 
-    seen, _, _ = begun(Reset(), Plain(), rollouts=6, num_envs=2, length=2)  # 3 problems a rollout
+    seen, _, _ = begin(Reset(), Plain(), rollouts=6, num_envs=2, length=2)  # 3 problems a rollout
     firsts = np.concatenate([np.array([s[0][1], s[1][1], s[0][0]]) for s in seen])
     assert sorted(firsts[:6]) == sorted(firsts[6:12]) == list(range(6))
 
@@ -192,12 +192,12 @@ def test_an_epoch_leaves_out_what_the_part_says():
         def leaves_out(self, own: Any, key: Any, environment: Any) -> Any:
             return jnp.arange(environment.numbered) % 2 == 0
 
-    seen, _, _ = begun(Reset(), Odd(), rollouts=9, num_envs=2, length=2)
+    seen, _, _ = begin(Reset(), Odd(), rollouts=9, num_envs=2, length=2)
     assert set(np.concatenate(seen).ravel()) == {1, 3, 5}
 
 
 def test_what_is_owed_comes_before_the_queue():
-    seen, _, hosted = begun(Groups(4), DARS(normalised=False), rollouts=4, slow=1)
+    seen, _, hosted = begin(Groups(4), DARS(normalised=False), rollouts=4, slow=1)
     # p = 0 counts as 1/8: S = 7/32, M = 2, so 2 / S = 9.14 answers are wanted: 6 more, two groups of the same problem.
     numbers = [int(s[0, -1]) for s in seen]
     assert numbers[0] == numbers[1] == numbers[2] != numbers[3]

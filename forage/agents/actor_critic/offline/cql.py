@@ -155,12 +155,12 @@ class CQL(SAC):
         (batch, samples, dimensions), now, key = sampled.action.shape, inputs.now, inputs.keys.critics
         repeated = jax.tree.map(lambda x: jnp.repeat(x, samples, axis=0), now.observation)
         values = each_value(critics, repeated, sampled.action.reshape(-1, dimensions), key=key)
-        values = self.bounded(values.reshape(-1, batch, samples), sampled, now)
+        values = self.gap_values(values.reshape(-1, batch, samples), sampled, now)
         pushed = jax.nn.logsumexp(values - sampled.log_density, axis=-1)
         done = each_value(critics, now.observation, inputs.action, key=key)
         return jnp.mean(inputs.weight * (pushed - done), axis=1)
 
-    def bounded(
+    def gap_values(
         self, values: Float[Array, "critic batch samples"], sampled: SampledActions, now: Experience
     ) -> Float[Array, "critic batch samples"]:
         """Return the values of sampled actions as the gap counts them."""

@@ -180,11 +180,11 @@ class ResidualTD3(Residual, TD3):
         """Return corrections with noise, unclipped: their sum with the base's action is clipped instead."""
         return action + noise
 
-    def delayed(
+    def delayed_step(
         self, slow: tuple[Any, Any, Any, ActionValue], state: State, inputs: UpdateInputs
     ) -> tuple[Any, Any, Any, ActionValue]:
         """Take one step of the policy, once the critics are warm, and one of the targets."""
-        *policy, targets = super().delayed(slow, state, inputs)
+        *policy, targets = super().delayed_step(slow, state, inputs)
         actor, optimiser, target_actor = self.once_warm(state.updates - 1, tuple(policy), slow[:3])
         return actor, optimiser, target_actor, targets
 

@@ -39,17 +39,17 @@ LENGTHS = [5, 3, 4, 1, 5, 2]
 random = np.random.default_rng(0)
 
 
-def drawn(*shape: int, low: float, high: float) -> list:
+def draw(*shape: int, low: float, high: float) -> list:
     return np.round(random.uniform(low, high, shape), 4).tolist()
 
 
 BATCH: dict[str, Any] = {
-    "log_probability": drawn(SEQUENCES, TIME, low=-3, high=-0.1),
+    "log_probability": draw(SEQUENCES, TIME, low=-3, high=-0.1),
     "advantage": [1.3, -0.7, 0.4, -1.6, 0.0, 0.9],
     "mask": [[int(t < length) for t in range(TIME)] for length in LENGTHS],
-    "entropy": drawn(SEQUENCES, TIME, low=0, high=2),
-    "logits": drawn(SEQUENCES, TIME, VOCABULARY, low=-2, high=2),
-    "teacher": drawn(SEQUENCES, TIME, VOCABULARY, low=-2, high=2),
+    "entropy": draw(SEQUENCES, TIME, low=0, high=2),
+    "logits": draw(SEQUENCES, TIME, VOCABULARY, low=-2, high=2),
+    "teacher": draw(SEQUENCES, TIME, VOCABULARY, low=-2, high=2),
     "token": random.integers(0, VOCABULARY, (SEQUENCES, TIME)).tolist(),
     "reward": [[1.0, 0.0, 0.5, 0.25], [0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 1.0, 1.0]],
     "chosen": [-5.2, -3.1, -7.4],
@@ -162,7 +162,7 @@ def advantages() -> dict[str, Any]:
     return found
 
 
-def shifted(values: torch.Tensor) -> torch.Tensor:
+def shift(values: torch.Tensor) -> torch.Tensor:
     """Put a column before the first place, since TRL's logits at a place are for the token at the next."""
     return torch.cat([torch.zeros_like(values[:, :1]), values], dim=1)
 
@@ -199,7 +199,7 @@ def preference(kind: str, smoothing: float = 0.0) -> float:
     self.args = SimpleNamespace(gradient_checkpointing=False, gradient_checkpointing_kwargs=None)
     self.model = torch.nn.Identity()  # is asked whether it is wrapped, and no more
     self.model.is_gradient_checkpointing = False
-    inputs = {"input_ids": shifted(T["token"]), "completion_mask": shifted(T["mask"])}
+    inputs = {"input_ids": shift(T["token"]), "completion_mask": shift(T["mask"])}
     inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
     return DPOTrainer._compute_loss(self, model(T["logits"]), inputs, False).item()
 
@@ -214,8 +214,8 @@ def kto() -> float:
     self.model.is_gradient_checkpointing = False
     self._compute_kl_logps = lambda model, batch: KTOTrainer._compute_kl_logps(self, model, batch)
     moved, ones = torch.roll(T["token"], 1, 0), torch.ones(SEQUENCES, TIME + 1, dtype=torch.long)
-    inputs = {"input_ids": shifted(T["token"]), "completion_mask": shifted(T["mask"]), "attention_mask": ones}
-    inputs |= {"KL_input_ids": shifted(moved), "KL_completion_mask": shifted(T["mask"]), "KL_attention_mask": ones}
+    inputs = {"input_ids": shift(T["token"]), "completion_mask": shift(T["mask"]), "attention_mask": ones}
+    inputs |= {"KL_input_ids": shift(moved), "KL_completion_mask": shift(T["mask"]), "KL_attention_mask": ones}
     inputs["label"] = torch.tensor([True, False] * 3)
     return KTOTrainer._compute_loss(self, model(T["logits"]), inputs, False).item()
 
@@ -233,7 +233,7 @@ def with_likelihood() -> float:
     return CPOTrainer.get_batch_loss_metrics(self, None, {})[0].item()
 
 
-def charged() -> list[float]:
+def charge() -> list[float]:
     """Return rewards after RLOO's penalty for divergence from the reference; here they are the advantages."""
     names = {"self": SimpleNamespace(beta=0.1), "gather": lambda x: x, "rewards": T["advantage"]}
     names |= {"old_per_token_logps": T["old_log_probability"], "ref_per_token_logps": T["reference"]}
@@ -311,7 +311,7 @@ def main() -> None:
         "advantages": advantages(),
         "corrections": corrections(),
         "preferences": preferences,
-        "charged": charged(),
+        "charged": charge(),
         "regression": regression(),
         "distillation": {str(beta): distillation(beta) for beta in (0, 0.3, 1)},
         "overlong": get_soft_overlong_punishment(10, 4)([[0] * n for n in (3, 6, 8, 10, 12)]),

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from resuming_helpers import check_resumed
-from test_grpo import grouped, learned, model
+from test_grpo import group_case, model, run_learn
 
 from forage.agents.language.base import Aux
 from forage.agents.language.grpo import Scores
@@ -29,7 +29,7 @@ def setup_of(memory=None, **options):
     )
 
 
-def worked(path):
+def work_out(path):
     """Write an expert's answers to the problems, as a teacher's file."""
     setup = setup_of()
     environment = setup.environment(16)
@@ -44,7 +44,7 @@ def worked(path):
 
 def taught_batch(agent, setup, action=None):
     """Return a group with a teacher's answer, the reference, in the first place, and a group of wrong answers."""
-    seen = jax.tree.map(lambda x: jnp.asarray(x)[None], grouped(setup.environment(8).reset(0), 4))
+    seen = jax.tree.map(lambda x: jnp.asarray(x)[None], group_case(setup.environment(8).reset(0), 4))
     reference = seen["reference"]
     action = jnp.where(reference > 0, 7, 0) if action is None else action
     flags, kept = jnp.zeros((1, 8), bool), jnp.zeros(reference.shape)
@@ -86,7 +86,7 @@ def test_where_all_fail_a_teacher_s_answer_becomes_likelier():
     learner = setup.learner(learns=False)
     agent, state = learner.agent, setup_of().learner(learns=False).agent.init(jax.random.key(0), learner.spec)
     batch = taught_batch(agent, setup)
-    after, metrics, _ = learned(agent, state, batch)
+    after, metrics, _ = run_learn(agent, state, batch)
     seen = jax.tree.map(lambda x: x[0], (batch.experience.observation, batch.experience.action))
     change = (agent.likelihood(after, *seen) - agent.likelihood(state, *seen)).sum(1)
     assert change[0] > 0 > change[1:4].mean() and metrics["taught"] == 1 / 8
@@ -98,7 +98,7 @@ def test_where_all_fail_a_teacher_s_answer_becomes_likelier():
 def test_others_than_teachers_are_refused(tmp_path):
     with pytest.raises(ForageError, match="such as grpo"):
         setup_of(Successes(group_size=4)).learner(learns=False)
-    file = worked(tmp_path / "a.npz")
+    file = work_out(tmp_path / "a.npz")
     with pytest.raises(ForageError, match="use ampo"):
         options = {"model": model(), "num_envs": 8, "group_size": 4}
         given = {"agent_options": options, "environment_options": PROBLEMS}
@@ -107,6 +107,6 @@ def test_others_than_teachers_are_refused(tmp_path):
 
 @pytest.mark.thorough
 def test_resumed_is_as_if_never_stopped(tmp_path):
-    given = {"memory": worked(tmp_path / "a.npz"), "environment_options": PROBLEMS, "rewards": None}
+    given = {"memory": work_out(tmp_path / "a.npz"), "environment_options": PROBLEMS, "rewards": None}
     check_resumed(tmp_path, setup_of().agent, "text:addition", 24, 40, **given)
     assert any(row["taught"][0] > 0 for row in Run(tmp_path / "whole").rows)

@@ -98,14 +98,14 @@ def test_the_policy_whose_turn_it_is_writes():
     seen = jax.tree.map(jnp.asarray, setup.environment(4).reset(0)) | {"role": jnp.array([0, 1, 1, 0])}
     keys = jax.random.split(jax.random.key(3), 4)
 
-    def written(state: Any, role: Any) -> Any:
+    def write_file(state: Any, role: Any) -> Any:
         told = seen | {"role": jnp.asarray(role)}
         return jax.jit(jax.vmap(lambda o, k: agent.act(state, ActInputs((), o, k, False))))(told, keys)
 
-    both, _, aux = written(state, [0, 1, 1, 0])
+    both, _, aux = write_file(state, [0, 1, 1, 0])
     for role, mine in ((0, [0, 3]), (1, [1, 2])):
         alone = LanguageState(state.network[role], (), (), state.end, state.known)
-        found, _, scores = written(alone, [0, 0, 0, 0])
+        found, _, scores = write_file(alone, [0, 0, 0, 0])
         assert np.array_equal(both[np.array(mine)], found[np.array(mine)])
         np.testing.assert_allclose(
             aux.log_probability[np.array(mine)], scores.log_probability[np.array(mine)], rtol=1e-4, atol=1e-5

@@ -43,7 +43,7 @@ def test_advantages_by_hand():
     assert not grow(prompt, first, stem, length, jnp.ones(4), 4)[2].any()
 
 
-def collected(agent, state, setup, mark, reward, seed):
+def collect(agent, state, setup, mark, reward, seed):
     learner, batch = setup.learner(), setup.environment(agent.num_envs)
     observation = jax.tree.map(jnp.asarray, batch.reset(seed))
     keys = jax.random.split(jax.random.key(seed), agent.num_envs)
@@ -65,7 +65,7 @@ def test_first_answers_are_learned_from_one_rollout_later_against_the_policy_tha
     clock, key = Clock(jnp.int32(0), jnp.float32(100)), jax.random.key(1)
     none, spare = np.full(6, -1), [-1] * 4
     mark = AnswerMark(np.zeros(6, int), np.array([0, 0, *spare]), none, np.zeros(6, int))  # type: ignore[arg-type]
-    batch = collected(agent, state, setup, mark, [1.0, 0, 0, 0, 0, 0], 0)
+    batch = collect(agent, state, setup, mark, [1.0, 0, 0, 0, 0, 0], 0)
     first = batch.experience.aux.influence
     assert (first[0, :, 0] == 0).all() and ((first[0] >= 0) == (batch.experience.action[0] > 0)).all()
     learn = jax.jit(lambda state, batch: agent.learn(state, batch, clock, key)[:2])
@@ -75,7 +75,7 @@ def test_first_answers_are_learned_from_one_rollout_later_against_the_policy_tha
 
     stem = np.array([0, 0, 1, 1, -1, -1])
     mark = AnswerMark(np.ones(6, int), np.array([0, 0, 0, 0, 1, 1]), stem, np.array([1, 2, 1, 2, 0, 0]))  # type: ignore[arg-type]
-    after = collected(agent, waited, setup, mark, [1.0, 0, 1, 0, 1, 0], 1)
+    after = collect(agent, waited, setup, mark, [1.0, 0, 1, 0, 1, 0], 1)
     # The record of an earlier policy is what the ratio of first answers is to: half as probable, twice the ratio
     begun = waited.begun
     older = begun.rows._replace(sampled=jnp.where(begun.rows.wrote, begun.rows.sampled - np.log(2), 0))

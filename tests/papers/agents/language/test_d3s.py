@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from resuming_helpers import check_resumed
-from test_grpo import collected, learned, model, setup_of  # pyrefly: ignore[missing-import]
+from test_grpo import collect, model, run_learn, setup_of  # pyrefly: ignore[missing-import]
 
 from forage.core.types import Clock
 from forage_papers.agents.language.d3s import D3S
@@ -22,15 +22,15 @@ def test_the_answers_that_vary_most_come_first_and_all_at_the_end():
 
 @pytest.mark.thorough
 def test_with_all_answers_and_tokens_it_is_grpo():
-    plain, state, batch = collected(setup_of(rollout_length=1), reward=[1, 0, 0, 0, 1, 1, 0, 0])
+    plain, state, batch = collect(setup_of(rollout_length=1), reward=[1, 0, 0, 0, 1, 1, 0, 0])
     agent = D3S(**OPTIONS, until=0.5)
-    one = learned(plain, state, batch)[0].network
+    one = run_learn(plain, state, batch)[0].network
     late = Clock(jnp.int32(999), jnp.float32(1000))
     rate = plain.learning_rate
     assert agent.learning_rate == rate and agent.final_learning_rate == 1.0
     two = jax.jit(lambda state, batch: agent.learn(state, batch, late, jax.random.key(1)))(state, batch)[0].network
     assert jax.tree.all(jax.tree.map(lambda a, b: bool(jnp.allclose(a, b, atol=1e-6)), one, two))
-    early = learned(agent, state, batch)[0].network
+    early = run_learn(agent, state, batch)[0].network
     assert not jax.tree.all(jax.tree.map(lambda a, b: bool(jnp.allclose(a, b, atol=1e-6)), one, early))
 
 

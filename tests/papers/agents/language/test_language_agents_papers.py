@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import test_language_agents as core
-from test_grpo import collected, learned
+from test_grpo import collect, run_learn
 from test_language_agents import setup_of
 from tiers import repeat
 
@@ -22,11 +22,11 @@ test_resumed_is_as_if_never_stopped = repeat(core.test_resumed_is_as_if_never_st
 
 @pytest.mark.thorough
 def test_members_have_opposite_noise_and_the_better_is_followed():
-    agent, state, batch = collected(setup_of("language-es"), reward=[1, 0, 0, 0, 1, 0, 0, 0])
+    agent, state, batch = collect(setup_of("language-es"), reward=[1, 0, 0, 0, 1, 0, 0, 0])
     assert isinstance(agent, LanguageES)
     first, second = (agent.member_noise(state.network, state.seed, jnp.int32(number)) for number in (0, 1))
     assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == -b).all()), first, second))
-    after, metrics, _ = learned(agent, state, batch)
+    after, metrics, _ = run_learn(agent, state, batch)
     assert metrics["best_member"] == 1 and np.isclose(metrics["spread"], np.std([1, 0, 0, 0]))
     # z is (3, -1, -1, -1) / sqrt 3; of the other pair nothing is left, and of the first 4 / sqrt 3.
     moved = jax.tree.map(lambda a, b: a - b, after.network, state.network)
@@ -38,9 +38,9 @@ def test_members_have_opposite_noise_and_the_better_is_followed():
 @pytest.mark.thorough
 def test_members_write_their_own_answers():
     setup = setup_of("language-es", sigma=1.0)
-    _, _, batch = collected(setup)
+    _, _, batch = collect(setup)
     action = np.asarray(batch.experience.action[0]).reshape(2, 4, -1)
     assert any((action[:, 0] != action[:, other]).any() for other in (1, 2, 3))
     quiet = setup_of("language-es", sigma=1e-9)
-    action = np.asarray(collected(quiet)[2].experience.action[0]).reshape(2, 4, -1)
+    action = np.asarray(collect(quiet)[2].experience.action[0]).reshape(2, 4, -1)
     assert (action == action[:, :1]).all()

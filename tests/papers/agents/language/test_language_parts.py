@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from test_grpo import model
-from tiers import gated
+from tiers import gate_cases
 
 from forage.behaviours.policy import AgentPolicy
 from forage.config.resolve import resolve
@@ -35,7 +35,7 @@ TURNS = {
 }
 
 
-@pytest.mark.parametrize("name", gated(TURNS, list(TURNS)[:1]))
+@pytest.mark.parametrize("name", gate_cases(TURNS, list(TURNS)[:1]))
 def test_a_turn_of_the_loop_keeps_its_shapes(name):
     rewards, behaviour, memory = TURNS[name]()
     options = {"model": model(), "num_envs": 8, "group_size": 4, "minibatches": 2}

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import test_relatives as core
-from test_grpo import collected, learned, model
-from test_relatives import REWARD, SMALL, acted, lengthy, setup_of
+from test_grpo import collect, model, run_learn
+from test_relatives import REWARD, SMALL, act_out, lengthy, setup_of
 from tiers import repeat
 
 from forage.config.registry import from_config, part_class, to_config
@@ -44,7 +44,7 @@ def test_stored_runs_of_before_are_read():
 
 @pytest.mark.thorough
 def test_the_first_policy_writes_the_first_answers():
-    decision, _ = acted(setup_of("a-star-po"), "a-star-po")
+    decision, _ = act_out(setup_of("a-star-po"), "a-star-po")
     assert decision.source.tolist() == [GUIDE, GUIDE, AGENT, AGENT] * 2
     assert (np.asarray(decision.action)[:, 0] > 0).all()
 
@@ -60,7 +60,7 @@ def test_agents_of_text_get_what_the_environment_paid_beside_what_a_part_makes_o
 
 def test_answers_are_short_where_most_are_right():
     """Only the better of two groups has rewards by length; there the longer right answer is worth less."""
-    agent, _, batch = collected(setup_of("grpo-lambda", share=0.5), reward=REWARD)
+    agent, _, batch = collect(setup_of("grpo-lambda", share=0.5), reward=REWARD)
     assert isinstance(agent, GRPOLambda)
     rows = agent.rows(batch)
     wrote = jnp.arange(rows.wrote.shape[1]) < jnp.array([1, 1, 1, 1, 2, 1, 1, 1])[:, None]
@@ -71,9 +71,9 @@ def test_answers_are_short_where_most_are_right():
 
 @pytest.mark.thorough
 def test_bounds_move_before_the_first_step():
-    agent, state, batch = collected(setup_of("bapo", target=9.0), reward=[1, 0, 0, 0, 0, 0, 0, 0])
+    agent, state, batch = collect(setup_of("bapo", target=9.0), reward=[1, 0, 0, 0, 0, 0, 0, 0])
     assert isinstance(agent, BAPO)
-    _, metrics, _ = learned(agent, state, batch)
+    _, metrics, _ = run_learn(agent, state, batch)
     assert np.isclose(metrics["floor"], agent.last_floor) and np.isclose(metrics["top"], agent.last_top)
 
 
@@ -87,7 +87,7 @@ def test_the_regression_moves_by_the_advantage_over_the_value():
 
 @pytest.mark.thorough
 def test_references_stand_behind_the_answers():
-    agent, _, batch = collected(setup_of("rl-plus"), reward=REWARD)
+    agent, _, batch = collect(setup_of("rl-plus"), reward=REWARD)
     assert isinstance(agent, RLPlus)
     lesson = agent.assign_credit(batch, agent.collect_answers(batch), jnp.array(REWARD, jnp.float32).reshape(2, 4))
     assert lesson.weight.shape == (10,) and lesson.more.tolist() == [0] * 8 + [1] * 2

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from resuming_helpers import check_resumed
-from tiers import gated
+from tiers import gate_cases
 
 from forage.config.resolve import resolve
 from forage.core.errors import ForageError
@@ -104,7 +104,7 @@ def test_what_cannot_be_is_one_sentence(options, says):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", gated(TREES, ["fr3e"]))
+@pytest.mark.parametrize("name", gate_cases(TREES, ["fr3e"]))
 def test_resumed_is_as_if_never_stopped(name, tmp_path):
     agent = TREES[name](model=model(), num_envs=8, group_size=4, rollout_length=3, minibatches=2)
     check_resumed(tmp_path, agent, "text:addition", 48, 96, environment_options={"branches": True})

@@ -72,7 +72,7 @@ def test_texts_are_counted_from_0_and_rows_that_wait_do_not_count():
     assert masked_mean(jnp.array([3.0]), jnp.array([False])) == 0
 
 
-def replayed(agent: Any, state: Any, waiting: float) -> Batch:
+def replay(agent: Any, state: Any, waiting: float) -> Batch:
     """Return two turns, the last of their games with rewards 1 and 0, and a waiting one, with a reward of its own."""
     context = jnp.array([[0, 5, 6], [4, 5, 7], [0, 0, 0]])[None]
     action = jnp.array([[8, 9], [9, 2], [0, 0]])[None]
@@ -91,13 +91,13 @@ def test_the_critic_of_archer_tells_turns_apart_and_the_policy_waits_for_it():
     first = state = agent.init(jax.random.key(0), spec)
     learn = jax.jit(lambda state, batch, steps, key: agent.learn(state, batch, Clock(steps, jnp.float32(1000)), key)[0])
     for number in range(60):
-        state = learn(state, replayed(agent, state, 0.0), jnp.int32(number // 2), jax.random.key(number))
-    batch = replayed(agent, state, 0.0)
+        state = learn(state, replay(agent, state, 0.0), jnp.int32(number // 2), jax.random.key(number))
+    batch = replay(agent, state, 0.0)
     told = join_turns(batch.experience.observation["context"][0], batch.experience.action[0])
     turn, _ = state.critic.of_turns(*told, 2)
     assert (turn[:, 0] > turn[:, 1] + 0.5).all()
     assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), state.network, first.network))
-    one, other = (learn(state, replayed(agent, state, x), jnp.int32(100), jax.random.key(9)) for x in (0.0, 99.0))
+    one, other = (learn(state, replay(agent, state, x), jnp.int32(100), jax.random.key(9)) for x in (0.0, 99.0))
     assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), one, other))
     assert not jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), one.network, first.network))
 
