@@ -143,7 +143,6 @@ CALLED: dict[str, str] = {
     "written": "write_texts",
     "Ended": "CutAsTerminated",
     "judged": "interval_verdict",
-    "make_setup": "resolve",
     "read": "read_data",
     "record": "record_clip",
     "search": "breadth_first",

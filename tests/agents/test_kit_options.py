@@ -41,7 +41,7 @@ def kinds(names):
 
 def ready(kind):
     try:
-        check_agent(made(kind, {}), spec_of(kind))
+        check_agent(make_one(kind, {}), spec_of(kind))
     except (ForageError, TypeError):
         return False
     return True
@@ -96,7 +96,7 @@ def test_an_option_is_learned_with_or_refused(name, options):
     if not set(options) <= known:
         return  # the agent has no such option
     try:
-        agent = made(kind, options)
+        agent = make_one(kind, options)
         check_agent(agent, spec_of(kind))
     except ForageError as error:
         assert str(error).endswith(".") and "Traceback" not in str(error)

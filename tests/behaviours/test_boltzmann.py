@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from behaviour_helpers import FOUR, PENDULUM, Always, OnPolicy, Values, actions, at
+from behaviour_helpers import FOUR, PENDULUM, AlwaysAgent, OnPolicy, Values, actions, at
 from check_helpers import check
 
 from forage.agents.actor_critic.sac_discrete import SACDiscrete
@@ -54,7 +54,7 @@ def test_what_it_cannot_do():
         check(Boltzmann(), AGENT, PENDULUM)
     with pytest.raises(ForageError, match="OnPolicy learns only from actions that it chose itself"):
         check(Boltzmann(), OnPolicy(), FOUR)
-    for agent in (Always(), SACDiscrete()):
+    for agent in (AlwaysAgent(), SACDiscrete()):
         with pytest.raises(ForageError, match=f"{type(agent).__name__} does not say; dqn does"):
             check(Boltzmann(), agent, FOUR)
     with pytest.raises(ForageError, match="final-temperature of it is above 0, not 0"):

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from behaviour_helpers import BOX, FOUR, PENDULUM, Always, OnPolicy, actions
+from behaviour_helpers import BOX, FOUR, PENDULUM, AlwaysAgent, OnPolicy, actions
 from check_helpers import check
 from gymnasium import spaces
 
@@ -48,8 +48,8 @@ def test_multi_discrete_actions_are_replaced_as_a_whole():
 
 def test_what_it_cannot_do():
     behaviour = EpsilonGreedy()
-    check(behaviour, Always(), FOUR)
+    check(behaviour, AlwaysAgent(), FOUR)
     with pytest.raises(ForageError, match=r"Pendulum-v1 has Box\(1,\)"):
-        check(behaviour, Always(), PENDULUM)
+        check(behaviour, AlwaysAgent(), PENDULUM)
     with pytest.raises(ForageError, match="OnPolicy learns only from actions that it chose itself"):
         check(behaviour, OnPolicy(), FOUR)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from behaviour_helpers import BOX, FOUR, PENDULUM, Always, OnPolicy, Values, at, begin
+from behaviour_helpers import BOX, FOUR, PENDULUM, AlwaysAgent, OnPolicy, Values, at, begin
 from check_helpers import check
 from gymnasium import spaces
 
@@ -190,7 +190,7 @@ def test_what_it_cannot_do():
     for agent, spec, words in (
         (OnPolicy(), FOUR, "OnPolicy learns only from actions that it chose itself, and ParameterNoise chooses others"),
         (DQN(gru_size=4), FOUR, "needs an agent without memory, and DQN here remembers"),
-        (Always(), FOUR, r"Always has none of them for Discrete\(4\); dqn, sac-discrete, sac and td3 do"),
+        (AlwaysAgent(), FOUR, r"Always has none of them for Discrete\(4\); dqn, sac-discrete, sac and td3 do"),
         (Values(), FOUR, "Values acts without one; dqn has one"),
     ):
         with pytest.raises(ForageError, match=words):

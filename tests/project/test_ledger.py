@@ -25,7 +25,7 @@ run = runpy.run_path(str(BENCHMARKS / "ledger" / "__main__.py"))["run"]
 HARDWARE = {"cpu": "one", "cores": 2, "device": "cpu", "system": "Linux"}
 
 
-def here(capsys, *words):
+def run_ledger(capsys, *words):
     """Run the program with these words. Return the exit code and both outputs."""
     with pytest.raises(SystemExit) as stopped:
         as_command(lambda: run([str(word) for word in words]))
@@ -128,25 +128,25 @@ def test_what_is_noisy_gets_a_second_chance_and_scores_do_not():
 
 @pytest.mark.thorough
 def test_bad_input_is_one_sentence(capsys, tmp_path, monkeypatch):
-    def refused(*words):
-        code, _, said = here(capsys, *words)
+    def check_refused(*words):
+        code, _, said = run_ledger(capsys, *words)
         assert code == 2 and said.count("\n") == 1
         return said
 
     monkeypatch.chdir(tmp_path)
-    assert "run this in Forage's repository, or name a ledger with --file" in refused()
-    assert "python benchmarks/ledger measure ROW --file new.json begins one" in refused(
+    assert "run this in Forage's repository, or name a ledger with --file" in check_refused()
+    assert "python benchmarks/ledger measure ROW --file new.json begins one" in check_refused(
         "check", "ppo-cartpole", "--file", "new.json"
     )
     file = tmp_path / "ledger.json"
     file.write_text("{}")
-    assert "Did you mean 'ppo-cartpole'" in refused("check", "ppo-cartpol", "--file", file)
-    assert "no figures of ppo-cartpole yet; python benchmarks/ledger measure" in refused(
+    assert "Did you mean 'ppo-cartpole'" in check_refused("check", "ppo-cartpol", "--file", file)
+    assert "no figures of ppo-cartpole yet; python benchmarks/ledger measure" in check_refused(
         "check", "ppo-cartpole", "--file", file
     )
-    assert "'bogus' is neither" in refused("bogus")
-    assert "takes a row or more" in refused("check", "--file", file)
-    assert "no option --steps" in refused("measure", "ppo-cartpole", "--steps", "3")
+    assert "'bogus' is neither" in check_refused("bogus")
+    assert "takes a row or more" in check_refused("check", "--file", file)
+    assert "no option --steps" in check_refused("measure", "ppo-cartpole", "--steps", "3")
     settings = ROWS["ppo-cartpole"].settings() | {"steps": 5}
     file.write_text(json.dumps({"ppo-cartpole": figures(settings=settings)}))
     assert "steps of ppo-cartpole changed from 5 to 100000" in check_refused("check", "ppo-cartpole", "--file", file)
@@ -154,7 +154,9 @@ def test_bad_input_is_one_sentence(capsys, tmp_path, monkeypatch):
     assert "elsewhere could not be measured: " in (said := check_refused("measure", "elsewhere", "--file", file))
     assert "nowhere_at_all" in said
     monkeypatch.setitem(ROWS, "crash", Row("ppo", "CartPole-v1", 100, 1.0, {"hidden_sizes": "abc"}))
-    assert "crash could not be measured: hidden_sizes of ppo is a list" in refused("measure", "crash", "--file", file)
+    assert "crash could not be measured: hidden_sizes of ppo is a list" in check_refused(
+        "measure", "crash", "--file", file
+    )
     assert "elsewhere" not in json.loads(file.read_text())
 
 
@@ -214,20 +216,20 @@ def test_a_regression_is_caught_and_no_other(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(checking, "COMPILE", 3.0)
     file = tmp_path / "ledger.json"
 
-    code, said, _ = here(capsys, "measure", "lever", "--file", file)
+    code, said, _ = run_ledger(capsys, "measure", "lever", "--file", file)
     stored = json.loads(file.read_text())["lever"]
     assert code == 0 and "lever" in said
     assert stored["score"] == 1.0 and all(stored["threshold_reached"])
     assert 0 < stored["fraction_of_peak"] < 1 and 0 < stored["compile_seconds"] < stored["seconds"]
     assert 100 < stored["memory_mib"] < 4000
 
-    code, said, _ = here(capsys, "check", "lever", "--file", file)
+    code, said, _ = run_ledger(capsys, "check", "lever", "--file", file)
     assert code == 0 and "score: same" in said and "difference between 0 and 0" in said
 
     place.write_text(
         PLACE.replace("sleep(0.0)", "sleep(0.0004)").replace("learning_rate: float = 5.0", "learning_rate: float = 0.0")
     )
-    code, said, _ = here(capsys, "check", "lever", "--file", file, "--json")
+    code, said, _ = run_ledger(capsys, "check", "lever", "--file", file, "--json")
     verdicts = {f["quantity"]: f["verdict"] for f in json.loads(said)["findings"]}
     assert code == 1 and json.loads(said)["verdict"] == "worse"
     assert verdicts["score"] == verdicts["steps to a return of 0.8"] == verdicts["speed"] == "worse"

@@ -47,7 +47,7 @@ def test_a_kept_agent_is_loaded_and_evaluated(run, capsys):
         code, out, err = small.run_command(capsys, *words)
         assert code == 0 and "steps: return" in out, err
     assert run.evaluation == before
-    assert run.kept["96"]["steps"] == 96 and list(run.kept) == ["best", "96"]
+    assert run.kept_evaluations["96"]["steps"] == 96 and list(run.kept_evaluations) == ["best", "96"]
     with pytest.raises(ForageError, match=r"has kept no checkpoint 50; it has 48, 96, 144, best\."):
         forage.load(run.directory, checkpoint=50)
     code, _, err = small.run_command(capsys, "evaluate", run.directory, "--checkpoint", "last")

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from behaviour_helpers import BOX, FOUR, PENDULUM, Always, OnPolicy, at, begin, decide
+from behaviour_helpers import BOX, FOUR, PENDULUM, AlwaysAgent, OnPolicy, at, begin, decide
 from check_helpers import check
 from gymnasium import spaces
 
@@ -126,9 +126,9 @@ def test_multi_discrete_actions_are_repeated_as_a_whole():
 
 
 def test_what_it_cannot_do():
-    check(EZGreedy(), Always(), FOUR)
+    check(EZGreedy(), AlwaysAgent(), FOUR)
     with pytest.raises(ForageError, match=r"Pendulum-v1 has Box\(1,\)"):
-        check(EZGreedy(), Always(), PENDULUM)
+        check(EZGreedy(), AlwaysAgent(), PENDULUM)
     with pytest.raises(ForageError, match="and EZGreedy chooses others"):
         check(EZGreedy(), OnPolicy(), FOUR)
     with pytest.raises(ForageError, match="longest of it is 1 or more, not 0"):
