@@ -230,8 +230,8 @@ class Takeover(Behaviour):
 
     # Otherwise all is as `inner` has it.
 
-    opposes = property(lambda self: self.around.opposes)  # type: ignore[assignment]
-    labels = property(lambda self: self.around.labels)  # type: ignore[assignment]
+    opposes = property(lambda self: self.base_behaviour.opposes)  # type: ignore[assignment]
+    labels = property(lambda self: self.base_behaviour.labels)  # type: ignore[assignment]
 
     def completes(self, agent: Agent) -> dict[str, Any]:
         return self.base_behaviour.completes(agent)

@@ -262,7 +262,7 @@ def _make_native(name: str, entry: Entry, fields: Mapping[str, Any], options: Ma
     environment = _call(name, cls, {**entry.fields, **fields}, options)
     check_all_declared(environment, name)
     if entry.keep:
-        return _load("wrappers:Masked")(environment, entry.keep)
+        return _load("wrappers:SelectEntries")(environment, entry.keep)
     return environment
 
 

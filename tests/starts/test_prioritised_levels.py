@@ -229,7 +229,7 @@ def test_mistakes_are_named(options, words):
 def test_parts_that_do_not_fit_are_named():
     with pytest.raises(ForageError, match=r"PrioritisedLevels needs an agent that judges.*DQN does not; ppo does"):
         resolve("dqn", "CartPole-v1", steps=2000, seeds=1, starts="prioritised-levels").loop()
-    with pytest.raises(ForageError, match=r"OldReport.report takes .* calls it with \(state, rollout, review\)"):
+    with pytest.raises(ForageError, match=r"OldReport.report takes .* is called with \(state, rollout, review\)"):
         loop(OldReport())
     for name, value in (("rank_temperature", 0.0), ("staleness", 1.5), ("replay_probability", -1.0)):
         starts = PrioritisedLevels(**{name: value})

@@ -42,21 +42,6 @@ class EvolutionLoop(DeviceLoop):
         assert isinstance(self.agent, Evolver)
         return self.agent
 
-    def check(self) -> None:
-        """Raise `ForageError` if agent and environment do not fit together."""
-        super().check()
-        spec, length = self.learner.spec, self.agent.rollout_length
-        if spec.num_agents > 1:
-            raise ForageError(
-                f"{type(self.agent).__name__} evolves one policy for one agent, and {spec.name} has {spec.num_agents}; "
-                f"ppo learns there."
-            )
-        if spec.horizon is not None and length < spec.horizon:
-            raise ForageError(
-                f"{type(self.agent).__name__} learns from whole episodes, and those of {spec.name} last up to "
-                f"{spec.horizon} steps; give it a rollout_length of {spec.horizon} or more, not {length}."
-            )
-
     def init(self, key: Key[Array, ""]) -> State:
         key, agent_key = jax.random.split(key)
         learner = LearnerState(at_fraction(self.agent, 0.0).init(agent_key, self.learner.spec), (), (), ())

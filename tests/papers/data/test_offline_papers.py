@@ -32,7 +32,7 @@ test_resumed_is_as_if_never_stopped = pytest.mark.thorough(repeat(core.test_resu
 
 def test_demonstrations_must_be_named(tmp_path):
     data = write_file(tmp_path / "a.npz", "CartPole-v1")
-    with pytest.raises(ForageError, match="ReCOIL imitates demonstrations beside the data set"):
+    with pytest.raises(ForageError, match="ReCOIL imitates demonstrations; name a file"):
         resolve("recoil", "CartPole-v1", seeds=1, data=data).runner()
 
 
