@@ -11,7 +11,7 @@ from jaxtyping import Array, Key, PyTree
 
 from forage.config.saved import load_policy
 from forage.core import spaces
-from forage.core.ports import ActInputs, Agent, Behaviour, Environment, Opponent
+from forage.core.ports import ActInputs, Agent, Environment, Opponent
 from forage.core.types import ForageError, Spec
 from forage.environments.boards.solve import Perfect
 from forage.environments.boards.tic_tac_toe import TicTacToe
@@ -43,12 +43,6 @@ class TrainedOpponent(Opponent):
     ) -> tuple[PyTree[Array], PyTree[Array]]:
         action, hidden, _ = self.agent.act(self.agent_state, ActInputs(hidden, observation, key, explore=self.sampled))
         return action, self.agent.observe_action(self.agent_state, hidden, action)
-
-
-def default_opponent(environment: Any, behaviour: Behaviour) -> str | None:
-    """Return the default opponent: `random` if agents play against one another, else `None`."""
-    competitive = isinstance(environment, Environment) and environment.competitive
-    return RANDOM if competitive or behaviour.opposes else None
 
 
 def check_opponent(name: str | None, environment: Any, spec: Spec) -> None:

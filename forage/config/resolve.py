@@ -26,7 +26,7 @@ from forage.config.defaults import (
     usual_parts,
 )
 from forage.config.environment import World, find_world
-from forage.config.opponents import default_opponent
+from forage.config.opponents import RANDOM
 from forage.config.options import ARGUMENTS, PORTS, whole
 from forage.config.references import take_references
 from forage.config.registry import PartChoice
@@ -39,7 +39,7 @@ from forage.core.elsewhere import ABSENT_IN_TRAINING
 from forage.core.errors import ForageError, nearest
 from forage.core.fields import layers, numeric_fields
 from forage.core.mesh import forced_devices, prepare_devices
-from forage.core.ports import Agent, Environment
+from forage.core.ports import Agent, Behaviour, Environment
 from forage.core.schedule import Schedule, has_function
 from forage.environments.plain import from_plain
 from forage.memory.dataset import DataSet
@@ -95,7 +95,7 @@ def resolve(
         sweep={key: [float(v) for v in values] for key, values in (sweep or {}).items()},
         evaluation_actions=evaluation_actions,
         visits=visits,
-        opponent=default_opponent(around, made["behaviour"]) if opponent is None else os.fspath(opponent),
+        opponent=choose_opponent(opponent, around, made["behaviour"]),
         why=choice.why,
         settings_from=choice.settings_from,
         left_out=choice.left_out,
@@ -266,6 +266,14 @@ def choose_steps(
     if offline:
         return UPDATES, "each an update from the data set"
     return default_steps(agent, world.name, world.spec, world.native, suggested=suggested)
+
+
+def choose_opponent(opponent: str | os.PathLike[str] | None, environment: Any, behaviour: Behaviour) -> str | None:
+    """Return the opponent in evaluation: by default `random` if agents play against one another, else `None`."""
+    if opponent is not None:
+        return os.fspath(opponent)
+    competitive = isinstance(environment, Environment) and environment.competitive
+    return RANDOM if competitive or behaviour.opposes else None
 
 
 def from_config(

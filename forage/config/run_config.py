@@ -358,12 +358,10 @@ class RunConfig:
         }
 
 
-def is_ours(environment: Any) -> bool:
-    """Return whether an environment and the wrappers around it are Forage's own, whose tests hold the contract."""
-    layers = [environment]
-    while (inner := getattr(layers[-1], "environment", None)) is not None:
-        layers.append(inner)
-    return all(type(layer).__module__.startswith("forage.") for layer in layers)
+def is_ours(environment: Environment) -> bool:
+    """Return whether an environment and those within it are Forage's own, whose tests hold the contract."""
+    within = [value for value in vars(environment).values() if isinstance(value, Environment)]
+    return type(environment).__module__.startswith("forage.") and all(map(is_ours, within))
 
 
 def shorten_memory(memory: Memory, agent: Agent, streams: int, transitions: int) -> Memory:

@@ -153,7 +153,7 @@ def introduction(setup: RunConfig, directory: Path, steps: int, spread: str = ""
         lines.append(setup.left_out)
     if spread:
         lines.append(spread)
-    memory = innermost(setup.memory)
+    memory = innermost(setup.memory) if setup.offline or setup.memory.mixes else setup.memory
     if isinstance(memory, MixedReplay):
         lines.append(f"{describe_share(memory.share)} of each batch from {', '.join(memory.data)}")
     if isinstance(memory, DataSet):

@@ -234,7 +234,8 @@ def check_resources(setup: RunConfig, runner: Runner) -> None:
 
 def complete_settings(setup: RunConfig, runner: Runner, inheritance: Inheritance | None) -> RunConfig:
     """Return a configuration with the settings that depend on its runner and on the run that it starts from."""
-    every, memory = setup.evaluation_every, innermost(setup.memory)
+    every = setup.evaluation_every
+    data = innermost(setup.memory) if setup.offline else None
     # Offline, no training episodes make a curve; after a hand-over, a fall has to be noticed.
     if every is None and (setup.offline or (inheritance is not None and inheritance.offline)):
         every = -(-setup.steps // 10)
@@ -248,7 +249,7 @@ def complete_settings(setup: RunConfig, runner: Runner, inheritance: Inheritance
         devices=len(runner.devices),
         devices_per_seed=runner.shape.env,
         parent=None if inheritance is None else inheritance.record(),
-        ends=(memory.ends(setup.environment_config) or None) if isinstance(memory, DataSet) else None,
+        ends=(data.ends(setup.environment_config) or None) if isinstance(data, DataSet) else None,
     )
 
 

@@ -11,8 +11,10 @@ from forage.config import registry
 from forage.config.files import arguments_of, merge_over
 from forage.config.options import ARGUMENTS, OPTIONS, PORTS
 from forage.config.resolve import STORED, from_config, resolve
-from forage.config.run_config import RunConfig
+from forage.config.run_config import RunConfig, is_ours
 from forage.core.errors import ForageError
+from forage.environments.classic.cartpole import CartPole
+from forage.environments.wrappers.together import EnvironmentCopies
 from forage.runs.summary import introduction
 
 PARTS = {"memory": "prioritised", "rewards": "rnd", "wrap": ["time-limit:9"]}
@@ -61,3 +63,13 @@ def test_an_option_beside_a_stored_agent_changes_it():
         resolve(**merge_over("it", base, {"learning_rates": 0.25}))
     with pytest.raises(ForageError, match="it has the agent dqn and its parts; leave out ppo, or it"):
         merge_over("it", base, {"agent": "ppo"})
+
+
+def test_only_environments_of_others_are_checked_before_a_run():
+    """The classes of Forage are held to the contract by their tests."""
+
+    class Mine(CartPole):
+        """An environment of a person."""
+
+    assert is_ours(CartPole()) and is_ours(EnvironmentCopies(CartPole(), 2))
+    assert not is_ours(Mine()) and not is_ours(EnvironmentCopies(Mine(), 2))
