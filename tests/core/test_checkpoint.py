@@ -96,6 +96,21 @@ def test_files_of_the_first_format_are_read(path, tree, monkeypatch):
     assert differing(checkpoint.load_tree(path, tree)[0], tree) == []
 
 
+class OtherOrder(NamedTuple):
+    """The fields of `Tree` in another order."""
+
+    nothing: tuple
+    flag: jax.Array
+    weights: dict
+    other_key: jax.Array
+    key: jax.Array
+
+
+def test_leaves_are_found_by_name_in_any_order(path, tree):
+    like = OtherOrder(tree.nothing, tree.flag, tree.weights, tree.other_key, tree.key)
+    assert differing(checkpoint.load_tree(path, like)[0], like) == []
+
+
 def test_a_truncated_file_is_refused_at_every_length(path, tree):
     data = path.read_bytes()
     for length in sorted({*range(0, len(data), 97), 1, len(data) - 1, len(data) // 2}):
