@@ -18,6 +18,9 @@ from forage.config.presets import presets_of
 from forage.config.ranges import range_words
 from forage.studies.claims import of_part
 
+sys.path.append(str(Path(__file__).parent))
+from formulas import typeset
+
 RESULTS = Path(__file__).parents[1] / "claims" / "results"
 FOLDER = "docs/parts"
 
@@ -30,7 +33,7 @@ def prose(docstring: str) -> str:
     blocks = []
     for block in docstring.split("\n\n"):
         if block.startswith("    "):
-            blocks.append(f"```text\n{textwrap.dedent(block)}\n```")
+            blocks.append(typeset(textwrap.dedent(block)))
         elif re.match(r"[A-Z]\w+:\n +", block):
             title, _, rest = block.partition("\n")
             said = re.sub(r"\n {4,}", " ", textwrap.dedent(rest))
@@ -39,7 +42,7 @@ def prose(docstring: str) -> str:
             blocks.append("\n".join([f"**{title.rstrip(':')}**", "", *listed]))
         else:
             blocks.append(escape(block))
-    return re.sub(r"\n```\n\n```text\n", "\n\n", "\n\n".join(blocks))
+    return "\n\n".join(blocks)
 
 
 def escape(text: str) -> str:

@@ -113,14 +113,13 @@ def test_pages_of_parts_say_what_the_parts_say(pages):
 
 def test_docstrings_become_prose(site, pages):
     prose = site.maker("parts").prose
-    assert prose("Do *it* by `a_b`, x_i.\n\n    y = 2 * x\n\n    z = y") == (
-        "Do \\*it\\* by `a_b`, x\\_i.\n\n```text\ny = 2 * x\n\nz = y\n```"
-    )
+    said = prose("Do *it* by `a_b`, x_i.\n\n    y = 2 x\n\nThen.")
+    assert re.fullmatch(r'Do \\\*it\\\* by `a_b`, x\\_i\.\n\n<div class="formula">.*<mi>y</mi>.*</div>\n\nThen\.', said)
     assert prose("Args:\n    one: The first\n        of all.\n    two: Rest.") == (
         "**Args**\n\n- `one`: The first of all.\n- `two`: Rest."
     )
     redq = pages["docs/parts/redq.md"]
-    assert "```text\ncritics   sum_i (Q_i(s, a)" in redq and "\n\nSoft actor-critic with N critics" in redq
+    assert "<span>critics</span><math>" in redq and "\n\nSoft actor-critic with N critics" in redq
 
 
 def test_parts_stand_by_port_and_family(site, pages):
@@ -145,7 +144,7 @@ def test_a_picture_is_drawn_again_only_after_a_change(site, tmp_path, monkeypatc
     claims, drawn = site.maker("claims"), []
     (one, *_) = paths = claims.result_paths()
     monkeypatch.setattr(claims, "result_paths", lambda: paths[:1])
-    draw = claims.draw
+    draw = claims.draw_claim
 
     def count(picture, *words):
         drawn.append(picture.name)
