@@ -1,7 +1,4 @@
-"""Docstrings are plain sentences and names are verbs or nouns: the rules by hand, and the package held against them.
-
-Failures from before are numbered by module in `words_left.json`; the numbers may only fall.
-"""
+"""Docstrings are plain sentences and names are verbs or nouns: the rules by hand, and the package held against them."""
 
 import ast
 from itertools import chain
@@ -110,39 +107,12 @@ def test_shortened_sources_have_the_same_docstrings_and_names() -> None:
         assert words.collect_source(path, text) == words.collect_source(path, text, ast.parse), path
 
 
-def test_no_module_fails_more_often_than_before(definitions: words.Collected) -> None:
+def test_docstrings_and_names_keep_the_rules(definitions: words.Collected) -> None:
     docstrings, names = definitions
-    left = words.load_left()
-    for kind, failures in (
-        ("docstrings", list(words.docstring_failures(docstrings))),
-        ("names", list(words.name_failures(names))),
-    ):
-        before = left[kind]
-        worse = {path for path, number in words.counts(failures).items() if number > before.get(path, 0)}
-        lines = [str(failure) for failure in failures if failure.path in worse]
-        assert not worse, (
-            f"{sorted(worse)} have more {kind} that fail than words_left.json allows. Mend them, then lower its "
-            "numbers with `python tests/project/words.py lower`, which also follows moved modules:\n" + "\n".join(lines)
-        )
+    failures = [*words.docstring_failures(docstrings), *words.name_failures(names)]
+    assert not failures, "\n".join(map(str, failures))
     share = words.wh_share(docstrings)
-    assert share <= left["wh_share"], f"{share:.2%} of the summaries have a wh-word in them"
-
-
-def test_numbers_can_only_be_lowered() -> None:
-    def lower_counts(left: dict, **modules: int) -> dict:
-        docstrings = [
-            words.Docstring(f"{path}.py", number, "", "Something." if number else "Loss.")
-            for path, count in modules.items()
-            for number in range(count + 1)
-        ]
-        return words.lower_counts({"wh_share": 0.5, "names": {}, "docstrings": left}, docstrings, [])["docstrings"]
-
-    assert lower_counts({"a.py": 2, "b.py": 1}, a=1, b=0) == {"a.py": 1}
-    assert lower_counts({"a.py": 2, "b.py": 1}, a=2, moved=1) == {"a.py": 2, "moved.py": 1}
-    with pytest.raises(ValueError, match=r"more docstrings fail than before in a\.py"):
-        lower_counts({"a.py": 2, "b.py": 3}, a=3, b=1)
-    with pytest.raises(ValueError, match=r"in new\.py"):
-        lower_counts({"a.py": 2, "b.py": 1}, a=1, b=1, new=1)
+    assert share <= words.MAX_WH_SHARE, f"{share:.2%} of the summaries have a wh-word in them"
 
 
 @pytest.mark.skipif(not Path("forage_papers").is_dir(), reason="there are no papers here")
@@ -152,7 +122,3 @@ def test_exceptions_are_few_and_still_needed(definitions: words.Collected) -> No
     failing = {f"{one.path}::{one.owner}" for one in docstrings if words.docstring_faults(one.text)}
     assert set(words.DOCSTRING_EXCEPTIONS) <= failing
     assert set(words.NAME_EXCEPTIONS) <= {one.owner.split(".")[-1] for one in names}
-    left = words.load_left()
-    assert all(number > 0 for kind in ("docstrings", "names") for number in left[kind].values())
-    done = not left["docstrings"] and not left["names"] and left["wh_share"] <= words.MAX_WH_SHARE
-    assert not (done and words.LEFT.exists()), "no failure is left: delete words_left.json"

@@ -5,7 +5,6 @@ python tests/project/words.py names [PATH]        every name that fails
 python tests/project/words.py first-words         first words of our names that no peer's names begin with
 python tests/project/words.py random SEED         forty docstrings and forty names
 python tests/project/words.py shares              the share of failures by kind and by folder
-python tests/project/words.py lower               lower the numbers in words_left.json to those of today
 python tests/project/words.py peers FOLDER...     write words_of_peers.txt from these installed packages
 """
 
@@ -13,8 +12,6 @@ from __future__ import annotations
 
 import ast
 import gc
-import json
-import math
 import random
 import re
 import sys
@@ -27,7 +24,6 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("forage", "forage_papers", "tests")
-LEFT = Path(__file__).with_name("words_left.json")
 PEERS = Path(__file__).with_name("words_of_peers.txt")
 PORTS = "forage/core/ports"
 MAX_WH_SHARE = 0.07
@@ -364,40 +360,6 @@ def name_failures(names: list[Name]) -> Iterator[Failure]:
             yield Failure(one.path, one.line, one.owner, f"one name in {modules} modules ({name})", "")
 
 
-# The numbers that may only shrink
-
-
-def counts(failures: Iterable[Failure]) -> dict[str, int]:
-    return dict(sorted(Counter(one.path for one in failures).items()))
-
-
-def lower_counts(left: dict, docstrings: list[Docstring], names: list[Name]) -> dict:
-    """Return the numbers of today. Raise `ValueError` if one of them is higher than before.
-
-    A module that was moved keeps its failures under its new path: then the sum may not grow.
-    """
-    today = {"docstrings": counts(docstring_failures(docstrings)), "names": counts(name_failures(names))}
-    for kind, now in today.items():
-        before = left.get(kind, {})
-        grown = [path for path, number in now.items() if number > before.get(path, 0)]
-        moved = set(before) - {one.path for one in docstrings} - {one.path for one in names}
-        if any(path in before or not moved for path in grown) or sum(now.values()) > sum(before.values()):
-            raise ValueError(f"more {kind} fail than before in {', '.join(grown)}")
-    room = math.ceil(100 * wh_share(docstrings) + 0.5) / 100  # so that a new docstring elsewhere does not fail
-    return {"wh_share": max(min(left["wh_share"], room), MAX_WH_SHARE), **today}
-
-
-def load_left() -> dict:
-    """Return the numbers of `words_left.json`; all 0 once the file is gone."""
-    if not LEFT.exists():
-        return {"wh_share": MAX_WH_SHARE, "docstrings": {}, "names": {}}
-    return json.loads(LEFT.read_text(encoding="utf-8"))
-
-
-def write_left(left: dict) -> None:
-    LEFT.write_text(json.dumps(left, indent=1) + "\n", encoding="utf-8")
-
-
 # Peers
 
 
@@ -466,7 +428,7 @@ def main(words: list[str]) -> None:
     command, *rest = words or ["help"]
     if command == "peers":
         return write_peers(rest)
-    if command not in ("docstrings", "names", "first-words", "random", "shares", "lower"):
+    if command not in ("docstrings", "names", "first-words", "random", "shares"):
         print(__doc__)
         return None
     docstrings, names = collect_all(sources())
@@ -491,10 +453,8 @@ def main(words: list[str]) -> None:
             print(f"{one.path}:{one.line}: {summary(one.text)}")
         for name in draw.sample([one for one in names if not re.fullmatch(r"__\w+__", one.owner.split(".")[-1])], 40):
             print(f"{name.path}:{name.line}: {name.owner}")
-    elif command == "shares":
-        print_shares(docstrings, names)
     else:
-        write_left(lower_counts(load_left(), docstrings, names))
+        print_shares(docstrings, names)
     return None
 
 
