@@ -198,3 +198,43 @@ def test_needs_are_said_in_words():
     assert needs_words(registry.part_class("agent", "q-learning")) == ["numbered actions", "numbered observations"]
     assert needs_words(Calendar) == ["numbered actions", "a team of agents", "rollouts of whole episodes"]
     assert needs_words(PPO) == []
+
+
+class Guess(Behaviour):
+    """A behaviour whose declarations are wrong, each in a test."""
+
+    def act(self, state, hidden, observation, moment):
+        raise NotImplementedError
+
+
+def test_a_wrong_declaration_is_one_sentence():
+    with pytest.raises(ForageError, match=r"actions that a part needs are one of any, numbered, .*, not 'discrete'"):
+        Needs(actions="discrete")  # pyrefly: ignore[bad-argument-type]
+
+    class Table(Guess):
+        needs = {"actions": "numbered"}  # type: ignore[assignment]
+
+    with pytest.raises(ForageError, match=r"needs of Table is a forage.core.ports.needs.Needs, .* not a dict"):
+        check_needs(Table(), HERE)
+
+    class Typo(Guess):
+        unused: ClassVar[Unused] = {"lenght": "Typo is short"}
+
+    with pytest.raises(ForageError, match="unused of Typo names lenght, which is no option of it"):
+        Typo()
+
+    class Bare(Guess):
+        needs: ClassVar[Needs] = Needs(given="teacher")
+
+    with pytest.raises(ForageError, match=r"Bare needs teacher; name it with --behaviour\.teacher VALUE"):
+        check_needs(Bare(), HERE)
+    with pytest.raises(ForageError, match="PPO has no oracle, which Plain needs; use an agent that has it"):
+        check_needs(Plain(Needs(ability="oracle")), HERE, PPO())
+
+
+def test_an_option_called_needs_is_no_declaration():
+    class Own(Guess):
+        needs: str = "a rest"  # type: ignore[assignment]
+
+    check_needs(Own(), HERE)
+    assert Own().needs == "a rest"

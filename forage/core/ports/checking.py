@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import jax
 import numpy as np
 from gymnasium import spaces
 
-from forage.core.ports import Agent, Environment, Part, Tasks
+from forage.core.ports import Agent, Behaviour, Environment, Memory, Part, Rewards, Starts, Tasks
 from forage.core.ports.needs import Needs
 from forage.core.spaces import (
     MASK,
@@ -72,9 +73,16 @@ GIVEN = {
 
 def needs_of(part: Part) -> list[Needs]:
     """Return the needs of a part: those of its base classes first, then its own."""
-    found = [vars(cls).get("needs") for cls in reversed(type(part).__mro__)]
+    if any(field.name == "needs" for field in dataclasses.fields(part)):
+        return []  # an option of that name
+    found = [vars(cls)["needs"] for cls in reversed(type(part).__mro__) if "needs" in vars(cls)]
     found = [own.fget(part) if isinstance(own, property) and own.fget else own for own in found]
-    return [own for own in found if isinstance(own, Needs) and own != Needs()]
+    if wrong := [own for own in found if not isinstance(own, Needs)]:
+        raise ForageError(
+            f"needs of {type(part).__name__} is a forage.core.ports.needs.Needs, such as Needs(actions='numbered'), "
+            f"not a {type(wrong[0]).__name__}."
+        )
+    return [own for own in found if own != Needs()]
 
 
 def check_agent(agent: Agent, spec: Spec) -> None:
@@ -122,8 +130,8 @@ def gaps(
         limit = "give it one with --wrap time-limit:200"
         yield Gap(f"{who} needs episodes of limited length", f"those of {name} have no limit", limit)
     if needs.whole_episodes and spec.horizon is not None:
-        rollout, least = getattr(part, "rollout_length", 0), needs.whole_episodes * spec.horizon
-        if rollout < least:
+        rollout = getattr(part, "rollout_length", None) or getattr(agent, "rollout_length", 0)
+        if rollout < (least := needs.whole_episodes * spec.horizon):
             fact = f"those of {name} last up to {spec.horizon} steps"
             longer = f"give it a rollout_length of {least} or more, not {rollout}"
             yield Gap(f"{who} learns from whole episodes", fact, longer)
@@ -131,12 +139,14 @@ def gaps(
         yield Gap(f"{who} needs answers in one turn", f"those of {name} take {spec.horizon}", "use grpo")
     if missing := [number for number in needs.info if number not in spec.info_names]:
         names = " and ".join(missing)
-        yield Gap(f"{who} needs {names} in the info of a step", f"{name} does not return {names}", "", True)
+        yield Gap(f"{who} needs {names} in the info of a step", f"{name} does not return {names}", "take another", True)
     if needs.provides and environment is not None and not getattr(environment, needs.provides, None):
-        yield Gap(f"{who} needs an environment with {needs.provides}", f"{name} does not provide them", "", True)
+        yield Gap(
+            f"{who} needs an environment with {needs.provides}", f"{name} does not provide them", "take another", True
+        )
     if needs.same_task and tasks is not None and tasks.varies:
         yield Gap(f"{who} needs one task", f"{type(tasks).__name__} draws several", "use --tasks same")
-    if needs.given and getattr(part, needs.given) is None:
+    if needs.given and getattr(part, needs.given, None) is None:
         check_given(part, needs)
     if agent is not None:
         yield from agent_gaps(needs, who, agent, spec)
@@ -188,13 +198,16 @@ def agent_gaps(needs: Needs, who: str, agent: Agent, spec: Spec) -> Iterator[Gap
         fact = f"{name} here remembers what came before"
         yield Gap(f"{who} needs an agent without memory", fact, "use one such as ppo, dqn or sac")
     if needs.ability and not getattr(agent, needs.ability, None):
-        raise ForageError(f"{name} {needs.reason}; {needs.instead}.")
+        reason = needs.reason or f"has no {needs.ability}, which {who} needs"
+        raise ForageError(f"{name} {reason}; {needs.instead or 'use an agent that has it'}.")
 
 
 def check_given(part: Part, needs: Needs) -> None:
     """Raise `ForageError` for an option without a value that the part cannot do without."""
-    purpose, value = GIVEN[needs.given]
-    option = f"--{needs.given}" if isinstance(part, Agent) else f"--memory.{needs.given}"
+    purpose, value = GIVEN.get(needs.given, (f"needs {needs.given}", "it with {} VALUE"))
+    ports = {"memory": Memory, "rewards": Rewards, "behaviour": Behaviour, "starts": Starts, "tasks": Tasks}
+    port = next((f"{port}." for port, kind in ports.items() if isinstance(part, kind)), "")
+    option = f"--{port}{needs.given.replace('_', '-')}"
     other = f", or {needs.instead}" if needs.instead else ""
     raise ForageError(f"{type(part).__name__} {purpose}; name {value.format(option)}{other}.")
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping
-from typing import Literal
+from typing import Literal, get_args
+
+from forage.core.errors import ForageError
 
 Actions = Literal[
     "", "any", "numbered", "choices", "continuous", "bounded", "numbered or bounded", "choices or bounded"
 ]
 Observations = Literal["", "any", "array", "vector", "numbered", "text"]
+Agents = Literal["any", "one", "team"]
 Choices = Mapping[str, Collection[str]]
 """The words that options may be, by the option's name."""
 Unused = Mapping[str, str | tuple[str, str]]
@@ -27,7 +30,7 @@ class Needs:
     # any: one of these
     observations: Observations = ""  # array: Box or Discrete; vector: a Box with one axis; numbered: Discrete or
     # one-hot; text: tokens that are answered with tokens; any: all that networks read
-    agents: Literal["any", "one", "team"] = "any"
+    agents: Agents = "any"
     one_reward: bool = False
     unmasked: bool = False  # every action is allowed everywhere
     horizon: bool = False  # episodes have a longest length
@@ -51,6 +54,13 @@ class Needs:
     # The sentence that refuses a run. If an ability, info or what the environment provides is needed, it is about that
     reason: str = ""  # its beginning, {} being the part; or after the agent's name how it lacks the ability
     instead: str = ""  # its end: an alternative that works
+
+    def __post_init__(self) -> None:
+        """Raise `ForageError` for a kind of actions, observations or agents that there is not."""
+        for name, kinds in (("actions", Actions), ("observations", Observations), ("agents", Agents)):
+            if (value := getattr(self, name)) not in get_args(kinds):
+                known = ", ".join(kind for kind in get_args(kinds) if kind)
+                raise ForageError(f"{name} that a part needs are one of {known}, not {value!r}.")
 
     def words(self) -> list[str]:
         """Describe each need in a few words."""

@@ -55,7 +55,11 @@ class Part(equinox.Module):
 def declarations(cls: type, table: str) -> tuple[tuple[Any, Any, Any], ...]:
     """Return the entries of a class's table and of those of its bases: the class that has it, the key and the value."""
     found = [(base, vars(base).get(table)) for base in cls.__mro__]
-    return tuple((base, *item) for base, own in found if isinstance(own, Mapping) for item in own.items())
+    entries = [(base, *item) for base, own in found if isinstance(own, Mapping) for item in own.items()]
+    for base, options, _ in entries:
+        if wrong := [option for option in options.split() if option not in base.__dataclass_fields__]:
+            raise ForageError(f"{table} of {base.__name__} names {wrong[0]}, which is no option of it.")
+    return tuple(entries)
 
 
 def differs(value: Any, usual: Any) -> bool:

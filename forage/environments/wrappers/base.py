@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
@@ -243,3 +243,14 @@ def check_least(wrapper: Wrapper, name: str, value: Any, low: float) -> None:
     """Raise `ForageError` for a number below `low`, or NaN. Traced values are not checked."""
     if isinstance(value, (int, float)) and not value >= low:
         raise ForageError(f"{environment_name(wrapper)}'s {name} is {low:g} or more, not {value:g}.")
+
+
+def check_entries(wrapper: Wrapper, use: str, entries: Sequence[int], size: int) -> None:
+    """Raise `ForageError` for entries that an observation of this size does not have, or if there are none to use."""
+    outside = [entry for entry in entries if not 0 <= entry < size]
+    if outside or not entries:
+        which = f"entry {outside[0]}" if outside else "no entry at all"
+        raise ForageError(
+            f"{environment_name(wrapper)} cannot {use} {which} of {environment_name(wrapper.environment)}'s "
+            f"observation; it has entries 0 to {size - 1}."
+        )

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.core.ports import State
 from forage.core.types import ForageError, Step
-from forage.environments.wrappers.base import Wrapper
+from forage.environments.wrappers.base import Wrapper, check_entries
 
 
 class EntriesState(NamedTuple):
@@ -42,13 +42,7 @@ class Entries(Wrapper):
         inner = type(self.environment).__name__
         if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
             raise ForageError(f"Entries needs a flat Box observation; {inner} has {space}.")
-        outside = [index for index in self.indices if not 0 <= index < space.shape[0]]
-        if outside or not self.indices:
-            what = f"entry {outside[0]}" if outside else "no entry at all"
-            raise ForageError(
-                f"Entries cannot make a goal of {what} of {inner}'s observation; it has entries 0 to "
-                f"{space.shape[0] - 1}."
-            )
+        check_entries(self, "make a goal of", self.indices, space.shape[0])
         if not len(self.indices) == len(self.low) == len(self.high):
             raise ForageError(
                 f"Entries needs one low and one high for each entry; "

@@ -36,7 +36,7 @@ from forage.core import checkpoint
 from forage.core.plain import dumps
 from forage.core.ports import Environment, State
 from forage.core.types import ForageError, Step
-from forage.environments.wrappers.base import Wrapper, WrapperState, environment_name, flat_box
+from forage.environments.wrappers.base import Wrapper, WrapperState, check_entries, environment_name, flat_box
 
 FORMAT = "forage-motion-1"
 GROUPS = {"pose": (0.65, 2.0), "velocity": (0.1, 0.1), "ends": (0.15, 40.0), "centre": (0.1, 10.0)}
@@ -70,14 +70,7 @@ class Motion(Wrapper):
 
     def __check_init__(self):
         size = flat_box(self).shape[0]
-        named = [index for name in GROUPS for index in getattr(self, name)]
-        outside = [index for index in named if not 0 <= index < size]
-        if outside or not named:
-            what = f"entry {outside[0]}" if outside else "no entry at all"
-            raise ForageError(
-                f"Motion cannot track {what} of {environment_name(self.environment)}'s observation; name some of 0 to "
-                f"{size - 1}, as in --wrap motion:FILE:0,1:2."
-            )
+        check_entries(self, "track", [index for name in GROUPS for index in getattr(self, name)], size)
         clip = read_clip(self.file)
         if clip["observation"].shape[1:] != (size,):
             raise ForageError(

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from forage.core.fields import depth_of, value_of
 from forage.core.types import ForageError
-from forage.environments.wrappers.base import Wrapper, environment_name, flat_box
+from forage.environments.wrappers.base import Wrapper, check_entries, flat_box
 
 
 class SelectEntries(Wrapper):
@@ -26,14 +26,7 @@ class SelectEntries(Wrapper):
     indices: tuple[int, ...] = equinox.field(static=True, converter=tuple)  # the entries that are shown, in this order
 
     def __check_init__(self):
-        size = flat_box(self).shape[0]
-        outside = [index for index in self.indices if not 0 <= index < size]
-        if outside or not self.indices:
-            what = f"entry {outside[0]}" if outside else "no entry at all"
-            raise ForageError(
-                f"Masked cannot keep {what} of {environment_name(self.environment)}'s observation; "
-                f"it has entries 0 to {size - 1}."
-            )
+        check_entries(self, "keep", self.indices, flat_box(self).shape[0])
 
     @property
     def observation_space(self) -> gymnasium.spaces.Box:

@@ -37,7 +37,7 @@ def test_what_is_refused(clip, tmp_path):
     (tmp_path / "bad.npz").write_bytes(b"PK")
     with pytest.raises(ForageError, match="is not a clip of a motion"):
         Motion(Pendulum(), str(tmp_path / "bad.npz"), (0,))
-    with pytest.raises(ForageError, match="cannot track entry 3 of Pendulum's observation; name some of 0 to 2"):
+    with pytest.raises(ForageError, match="cannot track entry 3 of Pendulum's observation; it has entries 0 to 2"):
         Motion(Pendulum(), clip, (3,))
     with pytest.raises(ForageError, match="cannot track no entry at all"):
         Motion(Pendulum(), clip)

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Key, PyTree
 
-from forage.core.types import ForageError, Step
+from forage.core.types import Step
 from forage.environments.wrappers.base import (
     Wrapper,
     WrapperState,
     change_seen,
+    check_entries,
     check_share,
-    environment_name,
     seen_box,
     without_one_hot,
 )
@@ -47,13 +47,8 @@ class Missing(Wrapper):
 
     def __check_init__(self):
         check_share(self, "missing", self.missing)
-        size = self._size
-        outside = [entry for entry in self.entries if not 0 <= entry < size]
-        if outside:
-            raise ForageError(
-                f"Missing cannot hide entry {outside[0]} of {environment_name(self.environment)}'s observation; "
-                f"it has entries 0 to {size - 1}."
-            )
+        if self.entries:
+            check_entries(self, "hide", self.entries, self._size)
 
     @property
     def _size(self) -> int:
