@@ -18,7 +18,7 @@ import numpy as np
 
 from forage.config.resolve import resolve
 from forage.loop.cluster.workers import Workers
-from forage.loop.host.ahead import LaggedLoop
+from forage.loop.host.policy_lag import LaggedLoop
 from forage.loop.host.runner import HostRunner
 
 RESULTS = Path(__file__).parent / "results" / "AHEAD.md"
@@ -26,8 +26,8 @@ ENVIRONMENT, NUM_ENVS, TURNS, ROLLOUTS = "gymnasium:HalfCheetah-v5", 16, 12, 15
 ARMS = {
     "no workers": Workers(),
     "`--workers 2`": Workers(2),
-    "`--workers 2 --ahead 0`": Workers(2, ahead=0),
-    "`--workers 2 --ahead 1`": Workers(2, ahead=1),
+    "`--workers 2 --policy-lag 0`": Workers(2, policy_lag=0),
+    "`--workers 2 --policy-lag 1`": Workers(2, policy_lag=1),
 }
 
 

@@ -200,8 +200,8 @@ def kill_learner(kills: int) -> dict[str, Any]:
 
 KINDS = {
     "workers": Workers(2, 2),
-    "first come": Workers(2, 2, first_come=True),
-    "ahead": Workers(2, 2, ahead=1),
+    "first come": Workers(2, 2, async_envs=True),
+    "policy_lag": Workers(2, 2, policy_lag=1),
 }
 
 
@@ -291,8 +291,8 @@ def check_experience(kills: int) -> dict[str, Any]:
 
 TRAINED = {
     "PPO": ["ppo", "--steps", "60k", "--workers", "2"],
-    "PPO, first come": ["ppo", "--steps", "60k", "--workers", "2", "--worker-threads", "2", "--first-come"],
-    "IMPALA, ahead": ["impala", "--steps", "150k", "--workers", "2", "--ahead", "1"],
+    "PPO, first come": ["ppo", "--steps", "60k", "--workers", "2", "--worker-threads", "2", "--async-envs"],
+    "IMPALA, ahead": ["impala", "--steps", "150k", "--workers", "2", "--policy-lag", "1"],
     "DQN": ["dqn", "--steps", "30k", "--workers", "2"],
 }
 

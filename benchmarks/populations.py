@@ -103,7 +103,7 @@ def table(found: dict[str, Any]) -> str:
     for rival in ("fixed, best of eight at each moment", "fixed, the best rate"):
         for number, name in enumerate(("first half", "whole run")):
             low, high = student_interval(ahead[number] - told[rival][number])
-            verdict = "ahead" if low > 0 else "behind" if high < 0 else "no difference seen"
+            verdict = "policy_lag" if low > 0 else "behind" if high < 0 else "no difference seen"
             lines.append(f"- PBT less *{rival}*, {name}: [{low:.1f}, {high:.1f}], {verdict}.")
     return "\n".join(lines) + "\n"
 

@@ -250,10 +250,10 @@ PPO_WORKERS = Row(
         "epochs": 2,
         "num_minibatches": 4,
         "workers": 2,
-        "ahead": None,
+        "policy_lag": None,
     },
     contestants=(
-        Contestant("forage", "forage", {"ahead": 0}),  # the same numbers as the next two, bit by bit
+        Contestant("forage", "forage", {"policy_lag": 0}),  # the same numbers as the next two, bit by bit
         Contestant("forage (workers only step)", "forage"),
         Contestant("forage (no workers)", "forage", {"workers": 0}),
         Contestant("forage (EnvPool)", "forage", {"simulator": "envpool", "workers": 0}),

@@ -141,7 +141,7 @@ def build(settings: dict[str, Any]) -> tuple[DeviceRunner | HostRunner, int]:
         raise SystemExit(f"{name} has no horizon, so its evaluation might never end.")
     seeds = [settings["seed"] + 1000 * number for number in range(settings["num_seeds"])]
     if isinstance(environment, HostFactory):
-        workers = Workers(settings.get("workers", 0), ahead=settings.get("ahead"))
+        workers = Workers(settings.get("workers", 0), policy_lag=settings.get("policy_lag"))
         host = HostRunner([learner] * len(seeds), environment.build, seeds, settings["steps"], workers=workers)
         return host, spec.horizon
     prepare_devices(len(seeds))

@@ -38,8 +38,8 @@ def take_options(words: options.Words, *names: str) -> dict[str, Any]:
     """Take options of a training out of the words, all or those of these names. Return their values by name."""
     found: dict[str, Any] = {}
     readers = {"seeds": seeds, "sweep": sweep, "wrap": wrappers}
-    for word in words.keys() & former.OPTIONS.keys():
-        words[former.today(word, options.WORDS) or word] = words.pop(word)
+    for word in words:
+        former.check_option(f"--{options.hyphens(word)}", [f"--{one}" for one in options.WORDS], "a training")
     if not names or "display" in names:
         found["display"] = display(words)
     if not names or "environment_options" in names:

@@ -18,7 +18,9 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "ceiling": ("ratio_cap",),
     "margin": ("overlong_buffer",),
     "alike": ("zero_variance_groups",),
+    "ahead": ("policy_lag",),
     "extras": ("track",),
+    "first_come": ("async_envs",),
 }
 """Options of parts and of a training by their former names, with the new ones; a part has at most one of these."""
 

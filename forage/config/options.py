@@ -133,9 +133,11 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("worker_threads", int, "threads of each worker, for environments that wait, or compute outside of Python"),
     Option(
-        "first_come", bool, "workers do not wait for each other within a rollout; the result is the same", flag=True
+        "async_envs", bool, "workers do not wait for each other within a rollout; the result is the same", flag=True
     ),
-    Option("ahead", int, "workers play whole rollouts with parameters N updates old; with 1 or more, during learning"),
+    Option(
+        "policy_lag", int, "workers play whole rollouts with parameters N updates old; with 1 or more, during learning"
+    ),
     Option(
         "step_timeout", float, "maximal seconds of a worker for one step; a slower one is replaced; default 600", "S"
     ),

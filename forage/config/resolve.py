@@ -44,7 +44,7 @@ from forage.core.schedule import Schedule, has_function
 from forage.environments.plain import from_plain
 from forage.memory.dataset import DataSet
 
-STORED = (*ALWAYS_STORED, *SELDOM_STORED, "workers", "worker_threads", "first_come", "ahead")
+STORED = (*ALWAYS_STORED, *SELDOM_STORED, "workers", "worker_threads", "async_envs", "policy_lag")
 UPDATES = 50_000  # of a run from a data set where nobody says how many: minutes of a laptop
 
 

@@ -101,8 +101,8 @@ class RunConfig:
     devices_per_seed: int = 1
     workers: int | str = 0
     worker_threads: int = 1
-    first_come: bool = False
-    ahead: int | None = None
+    async_envs: bool = False
+    policy_lag: int | None = None
     step_timeout: float | None = None
     stop_at: float | None = None  # the score at which training stops
     keep: str | None = None  # best
@@ -325,14 +325,16 @@ class RunConfig:
         """Return all of it as plain data, as a run's config.json has it."""
         settings: dict[str, Any] = {name: getattr(self, name) for name in ALWAYS_STORED}
         if self.host_workers.count:
-            settings |= {name: getattr(self, name) for name in ("workers", "worker_threads", "first_come", "ahead")}
+            settings |= {
+                name: getattr(self, name) for name in ("workers", "worker_threads", "async_envs", "policy_lag")
+            }
         seldom = {name: getattr(self, name) for name in SELDOM_STORED}
         return self.config() | settings | {name: value for name, value in seldom.items() if value is not None}
 
     @property
     def host_workers(self) -> Workers:
         """Return the workers that step its environments."""
-        return Workers.parse(self.workers, self.worker_threads, self.first_come, self.ahead, self.step_timeout)
+        return Workers.parse(self.workers, self.worker_threads, self.async_envs, self.policy_lag, self.step_timeout)
 
     def config(self) -> dict[str, Any]:
         """Return the environment, the parts and the settings of learning as plain data; see `from_config`."""

@@ -79,8 +79,8 @@ def train(
     devices: int | None = None,
     workers: int | str = 0,
     worker_threads: int = 1,
-    first_come: bool = False,
-    ahead: int | None = None,
+    async_envs: bool = False,
+    policy_lag: int | None = None,
     step_timeout: float | None = None,
     hosts: int = 1,
     coordinator: str = "",
@@ -115,10 +115,10 @@ def train(
 
     `workers`: processes of each seed that step its environments, if those run on the host; each may have several
     `worker_threads`, for environments that wait, or compute outside of Python. `"ray:4"`: actors of a Ray cluster,
-    which may be on other machines. With `first_come` no worker waits for the others within a rollout; the result is the
-    same. With `ahead=N` workers also choose the actions and play whole rollouts, with parameters that are N updates
-    old, so that with N of 1 or more they play while the learner learns. `step_timeout`: the seconds that a worker may
-    take for one step, 600 by default; a slower one is reported, killed and replaced, and its step is lost.
+    which may be on other machines. With `async_envs` no worker waits for the others within a rollout; the result is the
+    same. With `policy_lag=N` workers also choose the actions and play whole rollouts, with parameters that are N
+    updates old, so that with N of 1 or more they play while the learner learns. `step_timeout`: the seconds that a
+    worker may take for one step, 600 by default; a slower one is reported, killed and replaced, and its step is lost.
 
     `hosts`: processes that share the run of a native environment with all their devices. This one leads; `coordinator`
     is its address (`"machine:4711"`), and the others call `forage join`.

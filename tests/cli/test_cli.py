@@ -233,14 +233,13 @@ def test_words_become_the_arguments_of_forage_train():
     """Each option of the table is taken by the command line, or read before; with a value of its type."""
     texts = {"seeds": "3,", "sweep": "clip=0.1,0.2", "track": "csv,wandb", "evaluation_every": "1k", "workers": "ray:2"}
     found = {"seeds": (3,), "sweep": {"clip": (0.1, 0.2)}, "track": ("csv", "wandb"), "evaluation_every": 1000}
-    found |= {"workers": "ray:2", "wrap": ["frame-stack:4"], "first_come": True}
+    found |= {"workers": "ray:2", "wrap": ["frame-stack:4"], "async_envs": True}
     options_of_words = [one for one in options.OPTIONS if one.in_words and one.name not in options.PORTS]
     words = {one.word or one.name: True if one.flag else texts.get(one.name, "7") for one in options_of_words}
     words["wrap"] = ["frame-stack:4"]
     taken = arguments.take_options(words)
     assert not words and set(taken) == {one.name for one in options_of_words}
     assert {name: taken[name] for name in found} == found and taken["stop_at"] == 7.0
-    assert arguments.take_options({"extras": "csv"}) == {"track": ("csv",)}  # its former name
     assert arguments.take_options({"visits": "false"}) == {"visits": False}  # --no-visits
 
 

@@ -4,6 +4,7 @@ import pytest
 import small
 
 from forage.config import former, registry
+from forage.config.options import ARGUMENTS
 from forage.core.errors import ForageError
 from forage.studies.claims import rows
 
@@ -19,6 +20,7 @@ from forage.studies.claims import rows
         ("redq Pendulum-v1 --climb mean", "The option --climb of redq is called --policy-q now."),
         ("redq Pendulum-v1 --policy-q least", "The value least of redq's policy_q is called min now."),
         ("grpo text:addition --charged answer", "The option --charged of grpo is called --kl-placement now."),
+        ("ppo CartPole-v1 --ahead 1", "The option --ahead of a training is called --policy-lag now."),
         ("ppo CartPole-v1 --behaviour own", "The part own is called policy now."),
     ],
 )
@@ -61,5 +63,5 @@ def test_experiments_are_the_same_by_both_names():
 def test_todays_names_are_names_of_parts():
     classes = [registry.part_class(port, name) for port in registry.PORTS for name in registry.parts(port)]
     options = {field.name for cls in classes for field in registry.fields(cls)}
-    assert {name for names in former.OPTIONS.values() for name in names} <= options | {"track"}
+    assert {name for names in former.OPTIONS.values() for name in names} <= options | set(ARGUMENTS)
     assert set(former.PARTS.values()) <= {name for port in registry.PORTS for name in registry.parts(port)}

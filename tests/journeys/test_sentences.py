@@ -47,7 +47,7 @@ def test_an_unknown_tracker(capsys):
     said = (
         "Unknown tracker 'wandb2'. Available: tensorboard, wandb, mlflow, trackio, csv, or your own as file.py:Class."
     )
-    assert check_refused(capsys, *TRAIN, "--extras", "wandb2").strip() == said
+    assert check_refused(capsys, *TRAIN, "--track", "wandb2").strip() == said
 
 
 def test_an_unknown_option_of_an_environment(capsys):

@@ -122,7 +122,7 @@ def test_where_a_worker_dies_steps_under_way_are_lost_and_the_others_cut() -> No
 @pytest.mark.thorough
 def test_whenever_a_worker_dies_a_rollout_hangs_together() -> None:
     setup = resolve("impala", Counting, seeds=[0], steps=10_000, agent_options={"num_envs": 4, "rollout_length": 12})
-    runner = setup.runner(workers=Workers(2, 2, first_come=True))
+    runner = setup.runner(workers=Workers(2, 2, async_envs=True))
     try:
         runner.begin()
         loop: Any = runner.loops[0]  # type: ignore[union-attr]

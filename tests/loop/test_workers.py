@@ -193,16 +193,16 @@ def test_one_that_dies_as_it_begins_is_replaced_as_well(monkeypatch: pytest.Monk
 WAYS = [("ppo", 2, 2, True), ("ppo", 2, 2, False), ("ppo", 3, 1, False), ("dqn", 2, 2, True)]
 
 
-@pytest.mark.parametrize(("agent", "workers", "threads", "first_come"), gate_cases(WAYS, WAYS[:1]))
+@pytest.mark.parametrize(("agent", "workers", "threads", "async_envs"), gate_cases(WAYS, WAYS[:1]))
 def test_training_with_workers_is_training_without(
-    tmp_path: Path, agent: str, workers: int, threads: int, first_come: bool
+    tmp_path: Path, agent: str, workers: int, threads: int, async_envs: bool
 ) -> None:
     how: dict[str, Any] = {"steps": 512, "seeds": 1, "num_envs": 4, "rollout_length": 32, "display": "quiet"}
     how |= (
         {"learning_starts": 100} if agent == "dqn" else {"gru_size": 8, "minibatches": 2}
     )  # updates under way, and memories
     alone = forage.train(agent, "gymnasium:CartPole-v1", directory=tmp_path / "alone", **how)
-    spread = {"workers": workers, "worker_threads": threads, "first_come": first_come}
+    spread = {"workers": workers, "worker_threads": threads, "async_envs": async_envs}
     run = forage.train(agent, "gymnasium:CartPole-v1", directory=tmp_path / "run", **how, **spread)
     same_agents(alone, run)
     untimed = lambda row: {name: value for name, value in row.items() if "second" not in name}  # noqa: E731
@@ -212,7 +212,7 @@ def test_training_with_workers_is_training_without(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("workers", [Workers(2), Workers(2, 2, first_come=True)])
+@pytest.mark.parametrize("workers", [Workers(2), Workers(2, 2, async_envs=True)])
 def test_resumed_with_workers_is_as_if_never_stopped(tmp_path: Path, workers: Workers) -> None:
     options = {"num_envs": 4, "rollout_length": 32}
     setup = resolve("ppo", "gymnasium:CartPole-v1", seeds=[0], steps=1024, agent_options=options)
@@ -231,7 +231,7 @@ def test_resumed_with_workers_is_as_if_never_stopped(tmp_path: Path, workers: Wo
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("workers", [Workers(2), Workers(2, first_come=True)])
+@pytest.mark.parametrize("workers", [Workers(2), Workers(2, async_envs=True)])
 def test_what_was_lost_is_no_experience_and_no_episode(tmp_path: Path, workers: Workers) -> None:
     setup = resolve("impala", Counting, seeds=[0], steps=10_000, agent_options={"num_envs": 4, "rollout_length": 5})
     runner = setup.runner(workers=workers)
@@ -281,17 +281,17 @@ def test_what_workers_cannot_do_is_said() -> None:
             forage.train("ppo", "gymnasium:CartPole-v1", steps=64, workers=asked, display="quiet")
     with pytest.raises(ForageError, match="Threads are those of workers"):
         forage.train("ppo", "gymnasium:CartPole-v1", steps=64, worker_threads=2, display="quiet")
-    with pytest.raises(ForageError, match="give workers as well, or leave first_come out"):
-        forage.train("ppo", "gymnasium:CartPole-v1", steps=64, first_come=True, display="quiet")
+    with pytest.raises(ForageError, match="give workers as well, or leave async_envs out"):
+        forage.train("ppo", "gymnasium:CartPole-v1", steps=64, async_envs=True, display="quiet")
     with pytest.raises(ForageError, match="It is workers whose steps have a limit; give workers as well, or leave"):
         forage.train("ppo", "gymnasium:CartPole-v1", steps=64, step_timeout=5, display="quiet")
     for limit in (0, -1.5, float("nan")):
         with pytest.raises(ForageError, match=f"more than 0 seconds of a worker, not {limit:g}; 60 is a usual limit"):
             forage.train("ppo", "gymnasium:CartPole-v1", steps=64, workers=2, step_timeout=limit, display="quiet")
-    spread: dict[str, Any] = {"workers": 2, "first_come": True, "display": "quiet"}
+    spread: dict[str, Any] = {"workers": 2, "async_envs": True, "display": "quiet"}
     with pytest.raises(ForageError, match="SAC collects one step of all environments at a time"):
         forage.train("sac", "gymnasium:Pendulum-v1", steps=2000, num_envs=2, **spread)
-    with pytest.raises(ForageError, match="leave out --first-come"):
+    with pytest.raises(ForageError, match="leave out --async-envs"):
         forage.train("ppo", "gymnasium:CartPole-v1", steps=64, starts="go-explore", **spread)
 
 

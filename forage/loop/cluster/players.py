@@ -71,7 +71,7 @@ class RolloutWorkers(Pool):
 
     def teach(self, lesson: ActingData) -> None:
         """Tell all players how to act. Raise `ForageError` if the shelf has no room in memory."""
-        advice = "a smaller --ahead, fewer environments, shorter rollouts"
+        advice = "a smaller --policy-lag, fewer environments, shorter rollouts"
         self.shelf_block = Block(lesson.shelf, what=f"Rollouts of {self.name} that workers play", advice=advice)
         self.told_how = pickle.dumps(lesson), self.shelf_block.name
         for worker in self.workers:

@@ -18,8 +18,10 @@ class Workers(NamedTuple):
     count: int = 0  # processes of each seed; 0: this one steps them
     threads: int = 1  # of each, which step environments side by side, where those wait or compute outside of Python
     ray: bool = False  # they are actors of a Ray cluster, and not processes of this machine
-    first_come: bool = False  # within a rollout nobody waits for others, and who has stepped is served first
-    ahead: int | None = None  # they act themselves, so many rollouts ahead of the learner; `None`: the learner acts
+    async_envs: bool = False  # within a rollout nobody waits for others, and who has stepped is served first
+    policy_lag: int | None = (
+        None  # they act themselves, so many rollouts ahead of the learner; `None`: the learner acts
+    )
     step_timeout: float | None = None  # seconds within which one answers, or is replaced; `None`: the pool's own
     note: Callable[[str], None] = print_nothing  # says who was replaced, and why
 
@@ -28,8 +30,8 @@ class Workers(NamedTuple):
         cls,
         asked: int | str,
         threads: int = 1,
-        first_come: bool = False,
-        ahead: int | None = None,
+        async_envs: bool = False,
+        policy_lag: int | None = None,
         step_timeout: float | None = None,
     ) -> Workers:
         """Return the requested workers: `4`, or `ray:4`. Raise `ForageError` for any other text."""
@@ -38,17 +40,17 @@ class Workers(NamedTuple):
             raise ForageError(f"Workers are so many processes, such as 4, or actors of a cluster, ray:4; not {asked}.")
         if threads != 1 and not int(count):
             raise ForageError("Threads are those of workers; give workers as well, or leave worker_threads out.")
-        if first_come and not int(count):
-            raise ForageError("Who comes first is a matter of workers; give workers as well, or leave first_come out.")
-        if ahead is not None:
-            check_ahead(ahead, int(count), kind == "ray", first_come)
+        if async_envs and not int(count):
+            raise ForageError("Who comes first is a matter of workers; give workers as well, or leave async_envs out.")
+        if policy_lag is not None:
+            check_policy_lag(policy_lag, int(count), kind == "ray", async_envs)
         if step_timeout is not None:
             check_timeout(step_timeout, int(count))
-        return cls(int(count), threads, kind == "ray", first_come, ahead, step_timeout)
+        return cls(int(count), threads, kind == "ray", async_envs, policy_lag, step_timeout)
 
     def batch_builder(self, build: Callable[[int], HostEnvironment]) -> Callable[[int], HostEnvironment]:
         """Return a builder of a batch that these workers step."""
-        kind = Slots if self.first_come else Pool if self.ahead is None else RolloutWorkers
+        kind = Slots if self.async_envs else Pool if self.policy_lag is None else RolloutWorkers
         how = self.count, self.threads, self.ray, self.step_timeout or PATIENCE, self.note
         return (lambda num_envs: kind(build, num_envs, *how)) if self.count else build
 
@@ -70,18 +72,19 @@ def check_timeout(seconds: float, count: int) -> None:
         raise ForageError("It is workers whose steps have a limit; give workers as well, or leave step_timeout out.")
 
 
-def check_ahead(ahead: int, count: int, ray: bool, first_come: bool) -> None:
+def check_policy_lag(policy_lag: int, count: int, ray: bool, async_envs: bool) -> None:
     """Raise `ForageError` for workers that cannot act by themselves, or not so far ahead."""
-    if ahead < 0:
-        raise ForageError(f"Workers are 0 rollouts or more ahead of the learner, not {ahead}.")
+    if policy_lag < 0:
+        raise ForageError(f"Workers are 0 rollouts or more ahead of the learner, not {policy_lag}.")
     if not count:
-        raise ForageError("It is workers who act ahead of the learner; give workers as well, or leave ahead out.")
+        raise ForageError("It is workers who act ahead of the learner; give workers as well, or leave policy_lag out.")
     if ray:
         raise ForageError(
-            f"Workers that act by themselves are processes of this machine; give workers {count}, or leave ahead out."
+            f"Workers that act by themselves are processes of this machine; give workers {count}, or leave "
+            f"policy_lag out."
         )
-    if first_come:
-        raise ForageError("Workers that act by themselves wait for no others anyway; leave out first_come, or ahead.")
+    if async_envs:
+        raise ForageError("Workers that act by themselves never wait for others; leave out async_envs, or policy_lag.")
 
 
 NO_WORKERS = Workers()

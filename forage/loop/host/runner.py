@@ -21,7 +21,7 @@ from forage.core.mesh import Shape
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.loop import soundness
 from forage.loop.cluster.workers import NO_WORKERS, Workers
-from forage.loop.host import ahead, first_come
+from forage.loop.host import async_envs, policy_lag
 from forage.loop.host.loop import PLAIN, HostLoop, HostOptions, HostState
 from forage.loop.host.programs import actor_of
 from forage.loop.learner import Learner, LearnerState, Report
@@ -50,10 +50,10 @@ class HostRunner:
         `workers` step those of training; an evaluation is played in this process, or where steps have a limit in one
         more of them.
         """
-        if workers.first_come:
-            first_come.check_async(learners[0], way)
-        if workers.ahead is not None:
-            ahead.check_policy_lag(learners[0], way, workers.ahead)
+        if workers.async_envs:
+            async_envs.check_async(learners[0], way)
+        if workers.policy_lag is not None:
+            policy_lag.check_policy_lag(learners[0], way, workers.policy_lag)
         self.seeds = seeds
         self.build = workers.evaluating(build)
         agent = learners[0].agent
@@ -70,10 +70,10 @@ class HostRunner:
                 self._open.append(workers.batch_builder(build)(agent.num_envs))
                 check_copy(learner.spec, self._open[-1], "the batch that trains")
                 given: Any = learner, self._open[-1], seed, total_steps, way
-                if workers.ahead is not None:
-                    loop: HostLoop = ahead.LaggedLoop(workers.ahead, *given)
+                if workers.policy_lag is not None:
+                    loop: HostLoop = policy_lag.LaggedLoop(workers.policy_lag, *given)
                 else:
-                    loop = first_come.FirstCome(*given) if workers.first_come else HostLoop(*given)
+                    loop = async_envs.FirstCome(*given) if workers.async_envs else HostLoop(*given)
                 self.loops.append(loop)
             self.usual_episodes = self._open[0].evaluation_episodes
             self.in_words = self._open[0].in_words

@@ -137,14 +137,14 @@ def watch(runner: HostRunner) -> list[Any]:
 
 PPO, GRU = {"minibatches": 2}, {"minibatches": 2, "gru_size": 4}
 WAYS = [
-    ("appo", GRU, 1, Workers(1, 2, ahead=1)),
-    ("appo", GRU, 0, Workers(2, 2, ahead=0)),  # whose lanes have one environment each
-    ("appo", GRU, 2, Workers(3, ahead=2)),
-    ("impala", {"learning_rate": "linear:1e-3,0"}, 3, Workers(1, 2, ahead=3)),
-    ("ppo", PPO, 0, Workers(2, ahead=0)),
-    ("dqn", {"learning_starts": 64}, 0, Workers(2, ahead=0)),
-    ("dqn", {"learning_starts": 64}, 2, Workers(2, ahead=2)),
-    ("impala", {"behaviour": Drawing()}, 1, Workers(2, ahead=1)),
+    ("appo", GRU, 1, Workers(1, 2, policy_lag=1)),
+    ("appo", GRU, 0, Workers(2, 2, policy_lag=0)),  # whose lanes have one environment each
+    ("appo", GRU, 2, Workers(3, policy_lag=2)),
+    ("impala", {"learning_rate": "linear:1e-3,0"}, 3, Workers(1, 2, policy_lag=3)),
+    ("ppo", PPO, 0, Workers(2, policy_lag=0)),
+    ("dqn", {"learning_starts": 64}, 0, Workers(2, policy_lag=0)),
+    ("dqn", {"learning_starts": 64}, 2, Workers(2, policy_lag=2)),
+    ("impala", {"behaviour": Drawing()}, 1, Workers(2, policy_lag=1)),
 ]
 
 
@@ -187,7 +187,7 @@ def test_a_resumed_run_is_as_if_never_stopped(
     tmp_path: Path, agent: str, options: dict[str, Any], lag: int, before: int
 ) -> None:
     setup = setup_of(agent, **options)
-    one, other = (setup.runner(workers=Workers(2, ahead=lag)) for _ in range(2))
+    one, other = (setup.runner(workers=Workers(2, policy_lag=lag)) for _ in range(2))
     try:
         one.begin()
         one.advance(before)
@@ -209,20 +209,20 @@ def test_training_is_training_without_and_ends_without_a_trace(tmp_path: Path) -
     how |= GRU
     alone = forage.train("ppo", CARTPOLE, directory=tmp_path / "alone", **how)
     before = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
-    run = forage.train("ppo", CARTPOLE, directory=tmp_path / "run", workers=2, ahead=0, **how)
+    run = forage.train("ppo", CARTPOLE, directory=tmp_path / "run", workers=2, policy_lag=0, **how)
     if before:
         assert set(os.listdir("/dev/shm")) <= before
     same_agents(alone, run)
     untimed = lambda row: {name: value for name, value in row.items() if "second" not in name}  # noqa: E731
     wanted = untimed(alone.rows[-1]) | {"workers_replaced": [0], "policy_lag": [0]}
     assert untimed(run.rows[-1]) == wanted
-    assert run.config["ahead"] == 0
+    assert run.config["policy_lag"] == 0
 
 
 @pytest.mark.thorough
 def test_a_stopped_run_goes_on_from_its_files(tmp_path: Path) -> None:
     how: dict[str, Any] = {"steps": 1024, "seeds": 2, "num_envs": 4, "rollout_length": 16, "display": "quiet"}
-    how |= {"workers": 1, "ahead": 2, "evaluation_episodes": 1}
+    how |= {"workers": 1, "policy_lag": 2, "evaluation_episodes": 1}
 
     def interrupt(view: Any) -> None:
         if view.steps >= 256:
@@ -245,7 +245,7 @@ def test_maps_and_teams_come_along(made: Any, agent: str, measured: bool) -> Non
     learner = setup.learner()
     alone = HostRunner([learner], build, [3], 4096, way)
     # Such a batch draws for all its environments at once, so that one worker has them all.
-    runner = HostRunner([learner], build, [3], 4096, way, Workers(1, ahead=1))
+    runner = HostRunner([learner], build, [3], 4096, way, Workers(1, policy_lag=1))
     try:
         state, wanted = collected_late(alone, 1, 5)
         seen = watch(runner)
@@ -265,7 +265,7 @@ def test_maps_and_teams_come_along(made: Any, agent: str, measured: bool) -> Non
 def test_who_dies_is_replaced_and_plays_anew(lag: int) -> None:
     setup = setup_of("impala", Counting, rollout_length=12)
     undisturbed: Any = setup.runner()
-    runner: Any = setup.runner(workers=Workers(2, ahead=lag))
+    runner: Any = setup.runner(workers=Workers(2, policy_lag=lag))
     try:
         _, wanted = collected_late(undisturbed, lag, 3)
         seen = watch(runner)
@@ -300,7 +300,7 @@ def test_who_dies_is_replaced_and_plays_anew(lag: int) -> None:
 @pytest.mark.thorough
 def test_whenever_workers_die_rollouts_hang_together() -> None:
     setup = setup_of("impala", Counting, rollout_length=12)
-    runner: Any = setup.runner(workers=Workers(2, 2, ahead=1))
+    runner: Any = setup.runner(workers=Workers(2, 2, policy_lag=1))
     try:
         seen = watch(runner)
         runner.begin()
@@ -364,7 +364,7 @@ def test_a_player_that_dies_between_rollouts_loses_the_first_step_of_the_next(
 ) -> None:
     monkeypatch.setattr(forage.loop.cluster.workers, "Players", MortalPlayers)  # type: ignore[attr-defined]
     setup = setup_of("impala", COUNTING, rollout_length=4)
-    runner: Any = setup.runner(workers=Workers(2, ahead=1))
+    runner: Any = setup.runner(workers=Workers(2, policy_lag=1))
     try:
         seen = watch(runner)
         runner.begin()
@@ -386,7 +386,7 @@ def test_a_player_that_dies_between_rollouts_loses_the_first_step_of_the_next(
         assert not lost[:, 2:].any() and over[lost].all() and (rollout.reward[lost] == 0).all()
         assert lost.sum(0).tolist() == [5, 5, 0, 0]  # what dies in a restoration is restored as it was
         monkeypatch.setattr(Mortal, "fate", dies_once_of(LEARN))  # as a run begins
-        other: Any = setup.runner(workers=Workers(2, ahead=1))
+        other: Any = setup.runner(workers=Workers(2, policy_lag=1))
         assert other.loops[0].environment.replaced == 1
         other.close()
     finally:
@@ -395,7 +395,7 @@ def test_a_player_that_dies_between_rollouts_loses_the_first_step_of_the_next(
 
 @pytest.mark.thorough
 def test_an_environment_that_fails_stops_the_run_and_leaves_nothing() -> None:
-    runner: Any = setup_of("impala", Refusing).runner(workers=Workers(2, ahead=1))
+    runner: Any = setup_of("impala", Refusing).runner(workers=Workers(2, policy_lag=1))
     pool = runner.loops[0].environment
     name, processes = pool.shelf_block.name, [worker.process for worker in pool.workers]
     ids = [process.pid for process in processes]
@@ -415,8 +415,8 @@ def test_an_environment_that_fails_stops_the_run_and_leaves_nothing() -> None:
 @pytest.mark.thorough
 def test_after_a_failure_it_can_go_on_with_new_episodes(tmp_path: Path) -> None:
     setup = setup_of("impala", Delicate, gru_size=4)
-    runner: Any = setup.runner(workers=Workers(2, ahead=2))
-    other: Any = setup.runner(workers=Workers(2, ahead=2))
+    runner: Any = setup.runner(workers=Workers(2, policy_lag=2))
+    other: Any = setup.runner(workers=Workers(2, policy_lag=2))
     try:
         seen, loop = watch(runner), runner.loops[0]
         runner.begin()
@@ -445,7 +445,7 @@ def test_after_a_failure_it_can_go_on_with_new_episodes(tmp_path: Path) -> None:
 @pytest.mark.thorough
 def test_where_environments_cannot_be_saved_rollouts_are_kept_and_cut(tmp_path: Path) -> None:
     setup = setup_of("impala", Counting, gru_size=4)
-    one, other = (setup.runner(workers=Workers(2, ahead=2)) for _ in range(2))
+    one, other = (setup.runner(workers=Workers(2, policy_lag=2)) for _ in range(2))
     try:
         assert not one.exact
         kept, seen = watch(one), watch(other)  # type: ignore[arg-type]
@@ -480,7 +480,7 @@ from tests.loop.test_workers import Waiting
 if __name__ == "__main__":
     sizes = {"num_envs": 2, "rollout_length": 5000}  # of 50 ms each
     setup = resolve("impala", Waiting, seeds=[0], steps=100_000, agent_options=sizes)
-    runner = setup.runner(workers=Workers(2, ahead=1))
+    runner = setup.runner(workers=Workers(2, policy_lag=1))
     runner.begin()
     runner.loops[0].ask(2)
     print(*[worker.process.pid for worker in runner.loops[0].environment.workers], flush=True)
@@ -531,7 +531,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_does_not_wait_for_workers_that_compile(number: signal.Signals, tmp_path: Path) -> None:
     (tmp_path / "slowly.py").write_text(SLOWLY)
-    words = ["train", "impala", CARTPOLE, "--workers", "2", "--ahead", "1", "--seeds", "1", "--num-envs", "4"]
+    words = ["train", "impala", CARTPOLE, "--workers", "2", "--policy-lag", "1", "--seeds", "1", "--num-envs", "4"]
     words += ["--plain", "--directory", "run"]
     run = subprocess.Popen(
         [sys.executable, "slowly.py", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -555,24 +555,24 @@ def test_a_stop_does_not_wait_for_workers_that_compile(number: signal.Signals, t
 def test_what_workers_cannot_play_is_said() -> None:
     spread: dict[str, Any] = {"workers": 2, "steps": 256, "display": "quiet"}
     with pytest.raises(ForageError, match=r"PPO takes every rollout for one of its newest policy, .* such as impala"):
-        forage.train("ppo", CARTPOLE, ahead=1, **spread)
+        forage.train("ppo", CARTPOLE, policy_lag=1, **spread)
     with pytest.raises(ForageError, match="0 rollouts or more ahead of the learner, not -1"):
-        forage.train("impala", CARTPOLE, ahead=-1, **spread)
-    with pytest.raises(ForageError, match="give workers as well, or leave ahead out"):
-        forage.train("impala", CARTPOLE, ahead=1, steps=256, display="quiet")
-    with pytest.raises(ForageError, match="leave out first_come, or ahead"):
-        forage.train("impala", CARTPOLE, ahead=1, first_come=True, **spread)
-    with pytest.raises(ForageError, match="give workers 2, or leave ahead out"):
-        forage.train("impala", CARTPOLE, ahead=1, **spread | {"workers": "ray:2"})
-    with pytest.raises(ForageError, match="the learner has to see each step; leave out --ahead"):
-        forage.train("impala", CARTPOLE, ahead=1, starts="go-explore", **spread)
+        forage.train("impala", CARTPOLE, policy_lag=-1, **spread)
+    with pytest.raises(ForageError, match="give workers as well, or leave policy_lag out"):
+        forage.train("impala", CARTPOLE, policy_lag=1, steps=256, display="quiet")
+    with pytest.raises(ForageError, match="leave out async_envs, or policy_lag"):
+        forage.train("impala", CARTPOLE, policy_lag=1, async_envs=True, **spread)
+    with pytest.raises(ForageError, match="give workers 2, or leave policy_lag out"):
+        forage.train("impala", CARTPOLE, policy_lag=1, **spread | {"workers": "ray:2"})
+    with pytest.raises(ForageError, match="the learner has to see each step; leave out --policy-lag"):
+        forage.train("impala", CARTPOLE, policy_lag=1, starts="go-explore", **spread)
     with pytest.raises(ForageError, match="Reinforce begins its episodes together"):
-        forage.train("reinforce", CARTPOLE, ahead=0, **spread)
+        forage.train("reinforce", CARTPOLE, policy_lag=0, **spread)
     with pytest.raises(ForageError, match="is stepped on the device, where no workers are needed"):
-        forage.train("impala", "CartPole-v1", ahead=1, **spread)
+        forage.train("impala", "CartPole-v1", policy_lag=1, **spread)
     if SHARED_MEMORY.is_dir():
         with pytest.raises(ForageError, match=r"Rollouts takes 1,099,512 MB of shared memory, .* give fewer environm"):
             Block([jax.ShapeDtypeStruct((1 << 40,), np.uint8)], what="Rollouts")
     with pytest.raises(ForageError, match="cannot be sent to worker processes"):
         rate = forage.core.schedule.Schedule("own", lambda share: 1e-3 * (1 - share))  # type: ignore[attr-defined]
-        forage.train("impala", CARTPOLE, ahead=1, learning_rate=rate, **spread)
+        forage.train("impala", CARTPOLE, policy_lag=1, learning_rate=rate, **spread)

@@ -49,12 +49,12 @@ def check_async(learner: Learner, way: HostOptions) -> None:
     if learner.agent.rollout_length == 1:
         raise ForageError(
             f"{type(learner.agent).__name__} collects one step of all environments at a time, so none can go ahead of "
-            f"others; leave out --first-come, or give a longer --rollout-length."
+            f"others; leave out --async-envs, or give a longer --rollout-length."
         )
     if way.starts is not None or learner.behaviour.on_host:
         raise ForageError(
             "Where episodes begin as a part says, or somebody may take over, all environments step together; leave "
-            "out --first-come."
+            "out --async-envs."
         )
 
 

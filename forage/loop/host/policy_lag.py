@@ -1,6 +1,6 @@
 """The loop on the host whose workers act by themselves, so that they collect rollouts while the learner learns.
 
-With `ahead` = N a rollout is always collected with the parameters that were there when N fewer rollouts had been
+With `policy_lag` = N a rollout is always collected with the parameters that were there when N fewer rollouts had been
 learned from: the first N + 1 with the first parameters. Workers may begin one as soon as those exist, and so nothing
 depends on who is fast. With N = 0 they wait for the learner, and the loop is `HostLoop` with actions chosen elsewhere.
 
@@ -33,20 +33,20 @@ from forage.loop.learner import Learner, Report
 from forage.loop.program import trace_function, uses
 
 
-def check_policy_lag(learner: Learner, way: HostOptions, ahead: int) -> None:
+def check_policy_lag(learner: Learner, way: HostOptions, policy_lag: int) -> None:
     """Raise `ForageError` for parts that do not allow workers to collect with this policy lag."""
     agent = learner.agent
     if agent.on_policy:
-        agent.check_lag(ahead, "workers that are ahead play by that", "--ahead 0")
+        agent.check_lag(policy_lag, "workers that act by themselves play by that", "--policy-lag 0")
     if agent.whole_episodes:
         raise ForageError(
             f"{type(agent).__name__} begins its episodes together in all environments, whose workers play each at its "
-            f"own pace; leave out --ahead."
+            f"own pace; leave out --policy-lag."
         )
     if way.starts is not None or learner.behaviour.on_host:
         raise ForageError(
             "Where episodes begin as a part says, or somebody may take over, the learner has to see each step; leave "
-            "out --ahead."
+            "out --policy-lag."
         )
 
 
@@ -94,9 +94,9 @@ class LaggedLoop(HostLoop):
 
     environment: RolloutWorkers
 
-    def __init__(self, ahead: int, learner: Learner, *arguments: Any):
+    def __init__(self, policy_lag: int, learner: Learner, *arguments: Any):
         super().__init__(learner, *arguments)
-        self.ahead = ahead
+        self.policy_lag = policy_lag
         self.overlap = False  # it is the workers who do not wait
         self.keys_ahead = jit_shared(kind(learner), keys_ahead, static_argnames=("steps", "num_envs"))
         self.requests: deque[Request] = deque()
@@ -119,13 +119,13 @@ class LaggedLoop(HostLoop):
         except Exception as error:
             raise ForageError(
                 f"The agent cannot be sent to worker processes ({type(error).__name__}: {error}); define what it is "
-                f"made of at the top level of a module, or leave out --ahead."
+                f"made of at the top level of a module, or leave out --policy-lag."
             ) from None
         numbers = [jax.eval_shape(bits, leaf) for leaf in actor.leaves]
         each = self.rollout_length, self.environment.num_envs
 
         def buffer_shape(x: Any) -> jax.ShapeDtypeStruct:
-            return jax.ShapeDtypeStruct((self.ahead + 1, *x.shape), x.dtype)
+            return jax.ShapeDtypeStruct((self.policy_lag + 1, *x.shape), x.dtype)
 
         words = jax.eval_shape(jax.random.key_data, prng.key(0))
         shelf = SharedBuffers(
@@ -180,7 +180,7 @@ class LaggedLoop(HostLoop):
         watch.lap("keep")
         jax.block_until_ready(self.flat.leaves)
         watch.lap("learn")
-        self.ask(self.ahead + 1)
+        self.ask(self.policy_lag + 1)
         watch.lap("transfer")
         request = self.requests[0]
         if request.collected is None:
@@ -217,11 +217,11 @@ class LaggedLoop(HostLoop):
             if self.published is None or any(x is not y for x, y in zip(now, self.published, strict=True)):
                 self.publish()
                 self.published = now
-            began, place = self.key, self.environment.asked % (self.ahead + 1)
+            began, place = self.key, self.environment.asked % (self.policy_lag + 1)
             after, self.key, words = self.keys_ahead(began, self.rollout_length, self.environment.num_envs)
             self.environment.shelf.keys[place] = words
             steps = self.steps + len(self.requests) * each
-            order = self.environment.play(Order(place, self.sent % (self.ahead + 1), self.sent, steps))
+            order = self.environment.play(Order(place, self.sent % (self.policy_lag + 1), self.sent, steps))
             self.requests.append(Request(began, after, self.rollouts, self.version(), order, place))
 
     def publish(self) -> None:
@@ -232,7 +232,7 @@ class LaggedLoop(HostLoop):
         numbers = self.acting_numbers[1].leaves
         leaves = *numbers, *self.actor().leaves[len(self.numbers.leaves) :]
         needed = [bits(leaf) for leaf, needed in zip(leaves, self.needed, strict=True) if needed]
-        self.environment.publish(self.sent % (self.ahead + 1), on_host(needed))
+        self.environment.publish(self.sent % (self.policy_lag + 1), on_host(needed))
 
     def collect_results(self, request: Request) -> LaggedRollout:
         """Return copies of the players' results, which workers overwrite in time."""
@@ -249,7 +249,7 @@ class LaggedLoop(HostLoop):
         environments are left out.
         """
         if with_environment:
-            self.ask(self.ahead)
+            self.ask(self.policy_lag)
             try:
                 hidden, self.ended = self.environment.final_memory()
                 self.hidden = restore_keys(hidden, self.first_hidden)
@@ -260,7 +260,7 @@ class LaggedLoop(HostLoop):
         saved = super().save(with_environment)
         if not with_environment and self.requests:
             saved = saved._replace(key=self.requests[0].began)
-        if not self.ahead:
+        if not self.policy_lag:
             return saved._replace(pending=())  # type: ignore[arg-type]
         if not with_environment:
             return saved._replace(**self.nothing_ahead(saved.key))
@@ -275,23 +275,23 @@ class LaggedLoop(HostLoop):
         """Return the entries of a checkpoint for an empty list of rollouts."""
         shapes = self.shapes()
         blank = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes.ahead._replace(began=()))
-        began = jnp.broadcast_to(key, (self.ahead,))
+        began = jnp.broadcast_to(key, (self.policy_lag,))
         pending = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes.pending)
-        return {"pending": pending, "ahead": blank._replace(began=began)}
+        return {"pending": pending, "policy_lag": blank._replace(began=began)}
 
     def shapes(self) -> HostState:
         shapes = super().shapes()
-        if not self.ahead:
+        if not self.policy_lag:
             return shapes._replace(pending=())  # type: ignore[arg-type]
 
         def many(x: Any) -> jax.ShapeDtypeStruct:
-            return jax.ShapeDtypeStruct((self.ahead, *x.shape), x.dtype)
+            return jax.ShapeDtypeStruct((self.policy_lag, *x.shape), x.dtype)
 
         each = jax.ShapeDtypeStruct((self.rollout_length, self.environment.num_envs), np.int32)
         ahead = AheadState(
             np.zeros((), bool),
             many(shapes.key),  # type: ignore[arg-type]
-            np.zeros(self.ahead, np.int32),
+            np.zeros(self.policy_lag, np.int32),
             many(jax.ShapeDtypeStruct(each.shape, np.bool_)),  # type: ignore[arg-type]
             many(each),  # type: ignore[arg-type]
         )
@@ -300,9 +300,9 @@ class LaggedLoop(HostLoop):
     def restore(self, saved: HostState) -> None:
         self.requests.clear()
         self.published = None
-        if self.ahead and saved.ahead.present:
+        if self.policy_lag and saved.ahead.present:
             held = jax.tree.map(np.asarray, (saved.pending, saved.ahead.lost, saved.ahead.visited))
-            for n in range(self.ahead):
+            for n in range(self.policy_lag):
                 began = saved.ahead.began[n]
                 after, *_ = self.keys_ahead(began, self.rollout_length, self.environment.num_envs)
                 acted = self.rollouts_of(saved.steps) - int(saved.ahead.behind[n])
