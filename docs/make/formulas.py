@@ -92,19 +92,18 @@ def word(text: str, start: int, name: str) -> tuple[str, int]:
     below = above = ""
     while place < len(text):
         if text[place] == "'" and single:
-            above, place = above + f"<mo>{PRIME}</mo>", place + 1
+            base, place = row(f'{base}<mo lspace="0" rspace="0">{PRIME}</mo>'), place + 1
         elif text[place] == "~" and single:
             base, place = f'<mover accent="true">{base}<mo>~</mo></mover>', place + 1
         elif text[place] == "_" and not below:
             below, place = script(text, place + 1)
-        elif text[place] == "^":
-            more, place = script(text, place + 1)
-            above += more
+        elif text[place] == "^" and not above:
+            above, place = script(text, place + 1)
         else:
             break
     if below and above:
-        return f"<msubsup>{base}{below}{row(above)}</msubsup>", place
-    return (f"<msub>{base}{below}</msub>" if below else f"<msup>{base}{row(above)}</msup>" if above else base), place
+        return f"<msubsup>{base}{below}{above}</msubsup>", place
+    return (f"<msub>{base}{below}</msub>" if below else f"<msup>{base}{above}</msup>" if above else base), place
 
 
 def convert(text: str) -> str:

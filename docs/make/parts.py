@@ -25,6 +25,8 @@ RESULTS = Path(__file__).parents[1] / "claims" / "results"
 FOLDER = "docs/parts"
 
 
+ENTITIES = {"<": "&lt;", "~": "&#126;", "$": "&#36;"}
+"""Signs that Markdown does not unescape."""
 PLAIN = re.compile(r"`[^`]*`|([*_<>$\\[\]|~])")
 
 
@@ -47,7 +49,7 @@ def prose(docstring: str) -> str:
 
 def escape(text: str) -> str:
     """Return a text in which no sign outside of code is Markdown's."""
-    return PLAIN.sub(lambda found: f"\\{found[1]}" if found[1] else found[0], text)
+    return PLAIN.sub(lambda found: ENTITIES.get(found[1], f"\\{found[1]}") if found[1] else found[0], text)
 
 
 def claims(name: str) -> list[str]:

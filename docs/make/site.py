@@ -36,7 +36,8 @@ STYLE = """
 .md-grid { max-width: 78rem; }
 .formula { overflow-x: auto; margin: 1em 0; padding: 0.2em 0; }
 .formula > div { padding: 0.15em 0; white-space: nowrap; }
-.formula.labels { display: grid; grid-template-columns: max-content 1fr; column-gap: 1.5em; align-items: baseline; }
+.formula.labels { display: grid; grid-template-columns: max-content 1fr; column-gap: 1.5em; align-items: baseline;
+  justify-items: start; }
 .formula.labels > div { display: contents; }
 .formula .code { font-family: var(--md-code-font-family); font-size: 0.85em; }
 .language-text code { white-space: pre-wrap; font-size: 0.57rem; }

@@ -17,18 +17,19 @@ formulas = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(formulas)
 
 OPEN, CLOSE = (f'<mo stretchy="false">{bracket}</mo>' for bracket in "()")
+PRIME = '<mo lspace="0" rspace="0">\u2032</mo>'
 
 
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("Q'_i", "<msubsup><mi>Q</mi><mrow><mi>i</mi></mrow><mrow><mo>\u2032</mo></mrow></msubsup>"),
+        ("Q'_i", f"<msub><mrow><mi>Q</mi>{PRIME}</mrow><mrow><mi>i</mi></mrow></msub>"),
         ("V_{t+1}", '<msub><mi>V</mi><mrow><mi>t</mi><mo stretchy="false">+</mo><mn>1</mn></mrow></msub>'),
         ("pi", "<mi>π</mi>"),
         ("value_coefficient", "<mtext>value_coefficient</mtext>"),
         ("min_j", "<msub><mtext>min</mtext><mrow><mi>j</mi></mrow></msub>"),
         ("sqrt(n)", "<msqrt><mi>n</mi></msqrt>"),
-        ("x^2", "<msup><mi>x</mi><mrow><mrow><mn>2</mn></mrow></mrow></msup>"),
+        ("x^2", "<msup><mi>x</mi><mrow><mn>2</mn></mrow></msup>"),
         ("(a)^2", f"{OPEN}<mi>a</mi><msup>{CLOSE}<mrow><mn>2</mn></mrow></msup>"),
         ("a <= b", '<mi>a</mi><mo stretchy="false">≤</mo><mi>b</mi>'),
         ("r A", '<mi>r</mi><mspace width="0.28em"/><mi>A</mi>'),

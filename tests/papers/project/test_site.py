@@ -115,6 +115,7 @@ def test_docstrings_become_prose(site, pages):
     prose = site.maker("parts").prose
     said = prose("Do *it* by `a_b`, x_i.\n\n    y = 2 x\n\nThen.")
     assert re.fullmatch(r'Do \\\*it\\\* by `a_b`, x\\_i\.\n\n<div class="formula">.*<mi>y</mi>.*</div>\n\nThen\.', said)
+    assert prose("a ~ b <= c") == "a &#126; b &lt;= c"
     assert prose("Args:\n    one: The first\n        of all.\n    two: Rest.") == (
         "**Args**\n\n- `one`: The first of all.\n- `two`: Rest."
     )
