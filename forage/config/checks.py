@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import equinox
@@ -62,7 +62,7 @@ def check_config(config: RunConfig, options: dict[str, Any]) -> None:
     agent, spec = config.agent, config.spec
     check_sizes(agent, spec, options)
     check_groups(agent, config.starts)
-    check_behaviour(agent, config.behaviour)
+    check_behaviour(agent, config.names)
     if config.offline:
         check_collects_nothing(agent, config.behaviour, config.starts, config.visits)
     for port in ("agent", *PORTS):
@@ -134,12 +134,12 @@ def check_groups(agent: Agent, starts: Starts) -> None:
         )
 
 
-def check_behaviour(agent: Agent, behaviour: Behaviour) -> None:
+def check_behaviour(agent: Agent, names: Mapping[str, str]) -> None:
     """Raise `ForageError` if an agent's answers are not chosen by the behaviour that it cannot do without."""
-    needed, given = agent.needed_behaviour, registry.short_name(behaviour)
+    needed, given = agent.needed_behaviour, names["behaviour"]
     if needed and given != needed:
         raise ForageError(
-            f"{registry.short_name(agent)} learns from what the behaviour {needed} does in each group, and {given} "
+            f"{names['agent']} learns from what the behaviour {needed} does in each group, and {given} "
             f"does not; use --behaviour {needed}."
         )
 

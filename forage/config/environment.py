@@ -17,12 +17,11 @@ from forage.core.errors import nearest
 from forage.core.host import HostEnvironment
 from forage.core.loading import full_target, short, target_name
 from forage.core.plain import python_numbers
-from forage.core.ports import Environment, Evolver
+from forage.core.ports import Environment
 from forage.core.ranges import check_all_declared
 from forage.core.types import ForageError, Spec
 from forage.environments.adapters.gymnasium.atari import is_atari
 from forage.environments.adapters.gymnasium.make import OURS
-from forage.environments.adapters.on_host import OnHost
 from forage.environments.batches import build_batch, parameter_names, takes_a_number
 from forage.environments.plain import to_plain
 from forage.environments.registry import HostFactory, make, spec_of
@@ -35,22 +34,13 @@ class World(NamedTuple):
     environment: Any  # or a function that builds a batch of it on the host
     config: dict[str, Any]  # plain data that makes it again, or a description
     spec: Spec
-
-    @property
-    def native(self) -> bool:
-        return isinstance(self.environment, Environment)
-
-    def environment_for(self, parts: Mapping[str, Any]) -> Any:
-        """Return the environment that these parts act in: on the host, if the behaviour is."""
-        if not parts["behaviour"].on_host or not self.native or isinstance(parts["agent"], Evolver):
-            return self.environment
-        return functools.partial(OnHost, self.environment, name=self.name)
+    native: bool  # stepped in JAX
 
 
 def find_world(environment: Any, options: Mapping[str, Any] | None, wrap: Sequence[str]) -> World:
     """Return the environment that an id, an object or a function stands for, and its spec."""
     name, made, config = resolve_environment(environment, dict(options or {}), wrap)
-    return World(name, made, config, environment_spec(name, made))
+    return World(name, made, config, environment_spec(name, made), isinstance(made, Environment))
 
 
 def resolve_environment(

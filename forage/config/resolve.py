@@ -7,6 +7,7 @@ part is looked up by its name.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,8 +40,9 @@ from forage.core.elsewhere import ABSENT_IN_TRAINING
 from forage.core.errors import ForageError, nearest
 from forage.core.fields import layers, numeric_fields
 from forage.core.mesh import forced_devices, prepare_devices
-from forage.core.ports import Agent, Behaviour, Environment
+from forage.core.ports import Agent, Behaviour, Environment, Evolver
 from forage.core.schedule import Schedule, has_function
+from forage.environments.adapters.on_host import OnHost
 from forage.environments.plain import from_plain
 from forage.memory.dataset import DataSet
 
@@ -79,7 +81,7 @@ def resolve(
     world = find_world(environment, environment_options, wrap)
     choice = choose_agent(agent, agent_options or {}, loose, world, given, is_stored)
     made = complete_parts(take_references(choose_parts(choice)))  # the agent and the parts, by port
-    around, offline = world.environment_for(made), made["memory"].offline
+    around, offline = environment_for(world, made), made["memory"].offline
     numbers = seed_numbers((5 if world.native else 3) if seeds is None else seeds)
     if has_function(made):  # checks look at it next, before the runner would ask for devices
         prepare_devices(forced_devices() or len(numbers) * math.prod(map(len, (sweep or {}).values())))
@@ -266,6 +268,13 @@ def choose_steps(
     if offline:
         return UPDATES, "each an update from the data set"
     return default_steps(agent, world.name, world.spec, world.native, suggested=suggested)
+
+
+def environment_for(world: World, parts: Mapping[str, Any]) -> Any:
+    """Return the environment that parts act in: on the host, if the behaviour is."""
+    if not parts["behaviour"].on_host or not world.native or isinstance(parts["agent"], Evolver):
+        return world.environment
+    return functools.partial(OnHost, world.environment, name=world.name)
 
 
 def choose_opponent(opponent: str | os.PathLike[str] | None, environment: Any, behaviour: Behaviour) -> str | None:
