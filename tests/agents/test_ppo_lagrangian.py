@@ -14,6 +14,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.ppo_lagrangian import PPOLagrangian, episode_totals
 from forage.config.resolve import resolve
 from forage.core.types import AGENT, GONE, Batch, Clock, Experience, ForageError, Spec
+from forage.rewards.weighted import WeightedRewards
 
 SPEC = Spec("Here", gymnasium.spaces.Box(-1, 1, (1,), np.float32), gymnasium.spaces.Discrete(2), ("reward", "cost"))
 CLOCK, KEY = Clock(jnp.int32(0), jnp.float32(100)), jax.random.key(0)
@@ -88,7 +89,7 @@ def test_without_a_multiplier_the_policy_is_learned_as_ppo_learns_it():
 
 
 def test_the_cost_must_be_one_of_the_rewards():
-    rewards = Weighted(("reward",), (1.0,))
+    rewards = WeightedRewards(("reward",), (1.0,))
     resolve("ppo-lagrangian", "Pendulum-cost", rewards=rewards).learner()
     with pytest.raises(ForageError, match="reward called price apart from the rest, and Pendulum-cost has the rewards"):
         resolve("ppo-lagrangian", "Pendulum-cost", agent_options={"cost": "price"}, rewards=rewards).learner()

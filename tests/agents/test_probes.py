@@ -527,14 +527,14 @@ def record_episodes(probe: Probe, steps: int, best: Any) -> Experience:
 
 def train_from_data(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[FoundRecord]]:
     """Trains on all probes at once, side by side in one data set."""
-    probe = beside([build(name, form, "host") for name in names])
+    probe = combine_probes([build(name, form, "host") for name in names])
     record = jax.jit(record_episodes, static_argnums=1)
     if hasattr(trial.agent, "demonstrations"):
         shown = Demonstrations("probes", "", record(probe, 60_000, best_actions(probe)))
         trial = trial._replace(agent=dataclasses.replace(trial.agent, demonstrations=shown))
     imitates = isinstance(trial.agent, BC | IQLearn | IQLearnSAC)
     data = record(probe, 60_000, best_actions(probe) if imitates else None)
-    memory = Opened("probes", "", data).prepared(trial.agent, np.asarray(data.reward, float))
+    memory = OpenedDataSet("probes", "", data).with_returns(trial.agent, np.asarray(data.reward, float))
     at = spec_of(probe, f"Probes with {form} actions")
     one = Learner(trial.agent, default_behaviour(trial.agent), EnvironmentReward(), memory, at)
     loop = OfflineLoop(one, probe, Same(), Reset())

@@ -23,6 +23,7 @@ from forage.core.types import AGENT, NOBODY, OPPONENT, Batch, Clock, ForageError
 from forage.environments import make, spec_of
 from forage.environments.boards.solve import Perfect, best_moves, free_cells, is_lost, play_move
 from forage.environments.classic.cartpole import CartPole
+from forage.environments.wrappers.together import EnvironmentCopies
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout

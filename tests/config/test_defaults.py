@@ -17,6 +17,7 @@ from forage.config.defaults import choose_defaults
 from forage.config.resolve import from_config, resolve
 from forage.core.types import ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
+from forage.environments.wrappers.together import EnvironmentCopies
 from forage.rewards.bonuses.icm import ICM
 from forage.rewards.bonuses.rnd import RND
 from forage.rewards.environment import EnvironmentReward
@@ -78,7 +79,7 @@ def test_a_bonus_stands_beside_what_the_preset_makes_of_the_reward():
 
 
 def test_what_all_agents_live_through_is_counted_in_32_bits():
-    two = Together(CartPole(), 2)
+    two = EnvironmentCopies(CartPole(), 2)
     resolve("ppo", two, steps=2**30 - 2**20, seeds=1)
     with pytest.raises(ForageError, match=r"from 1 to 1,073,\d+,\d+ steps"):
         resolve("ppo", two, steps=2**30, seeds=1)

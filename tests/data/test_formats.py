@@ -27,6 +27,7 @@ from forage.data.formats.reading import Reading, read_description
 from forage.data.logged import LoggedEpisodes, Transitions
 from forage.evaluation.off_policy import estimate, tabular_policy
 from forage.memory.dataset import DataSet
+from forage.memory.mapped import MappedDataSet
 
 small.keep_compiled()
 NEEDS = {"minari": ("minari", "h5py"), "d4rl": ("h5py",), "parquet": ("pyarrow",)}
@@ -585,7 +586,7 @@ def test_batches_are_gathered_ahead(pendulum, tmp_path):
     forage.data.convert(pendulum, tmp_path / "large")
     spec = resolve("ppo", "Pendulum-v1", seeds=1).spec
     memory = DataSet(str(tmp_path / "large")).with_hashes().opened(spec)
-    assert isinstance(memory, Mapped)
+    assert isinstance(memory, MappedDataSet)
     keys = jax.random.split(jax.random.key(0), 4)
     draw = jax.jit(lambda key, then: memory.sample((), 8, 2, make_moment(IQL(), spec)._replace(key=key, upcoming=then)))
     wrote = files.read_data(pendulum)[0]

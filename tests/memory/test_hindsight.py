@@ -21,6 +21,7 @@ from forage.environments.wrappers.goal_entries import Entries
 from forage.environments.wrappers.goals import GoalConditioned
 from forage.environments.wrappers.randomness.reward import RewardNoise
 from forage.memory.hindsight import Hindsight
+from forage.memory.recorded import RecordedMemory
 from forage.ops import ring
 from forage.tasks.contexts import Contexts
 
@@ -249,7 +250,7 @@ def test_adding_is_in_place_inside_a_compiled_loop():
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(agent, environment, words, message):
-    for memory in ("hindsight", Recorded(Hindsight())):
+    for memory in ("hindsight", RecordedMemory(Hindsight())):
         setup = resolve(agent, environment, steps=2000, seeds=1, memory=memory, **words)
         with pytest.raises(ForageError, match=message) as error:
             setup.loop()

@@ -67,7 +67,7 @@ def test_a_share_of_each_batch_is_from_the_files(tmp_path):
 @pytest.mark.parametrize(("share", "least", "most"), first(1, [(0.0, 0, 0), (1.0, 5, 5), (0.3, 1, 2)]))
 def test_other_shares_hold_in_the_mean(share, least, most, tmp_path):
     spec = resolve("ppo", "Pendulum-v1", seeds=1).spec
-    batch = draw(Mixed(write_file(tmp_path / "a.npz"), share=share, capacity=8).opened(spec), spec, 5, 400)
+    batch = draw(MixedReplay(write_file(tmp_path / "a.npz"), share=share, capacity=8).opened(spec), spec, 5, 400)
     number = (batch.experience.source[:, 0] == DATASET).sum(1)
     assert number.min() == least and number.max() == most
     assert abs(number.mean() - 5 * share) < 0.1  # four standard errors of a fair coin
@@ -81,7 +81,7 @@ def test_the_share_may_follow_a_schedule(tmp_path):
 @pytest.mark.parametrize("environment", ["Pendulum-v1", "gymnasium:Pendulum-v1"])
 @pytest.mark.thorough
 def test_resumed_is_as_if_never_stopped(environment, tmp_path):
-    memory = Mixed(write_file(tmp_path / "a.npz"), share=Schedule("linear:0.5,0"), capacity=64)
+    memory = MixedReplay(write_file(tmp_path / "a.npz"), share=Schedule("linear:0.5,0"), capacity=64)
     setup = resolve("sac", environment, steps=400, seeds=[3, 7], memory=memory, agent_options=SMALL)
     again, runner, report = small.resume_run(setup, tmp_path, 5)
     assert (np.asarray(report.metrics["updates"]) > 0).all()
@@ -92,7 +92,7 @@ def test_resumed_is_as_if_never_stopped(environment, tmp_path):
 
 def test_the_run_knows_its_files_again(tmp_path):
     data = write_file(tmp_path / "a.npz")
-    config = resolve("sac", "Pendulum-v1", seeds=1, steps=100, memory=Mixed(data), agent_options=SMALL).config()
+    config = resolve("sac", "Pendulum-v1", seeds=1, steps=100, memory=MixedReplay(data), agent_options=SMALL).config()
     assert config["memory"]["data"] == [data] and len(config["memory"]["sha256"][0]) == 64
     Path(data).rename(tmp_path / "moved.npz")
     assert from_config(config).memory.data == (data,)  # evaluation reads no data
@@ -113,7 +113,7 @@ def test_what_is_refused(tmp_path):
 
     def check_refused(words, agent, environment="Pendulum-v1", memory=data, **options):
         with pytest.raises(ForageError, match=words):
-            resolve(agent, environment, seeds=1, steps=100, memory=Mixed(memory), **options).runner().kept()
+            resolve(agent, environment, seeds=1, steps=100, memory=MixedReplay(memory), **options).runner().kept()
 
     check_refused("PPO learns only from the rollout", "ppo")
     check_refused("BC learns from a data set alone", "bc")
@@ -123,8 +123,8 @@ def test_what_is_refused(tmp_path):
     cartpole = write_file(tmp_path / "c.npz", "CartPole-v1")
     check_refused("The agent learns from what it notes", "dqn", "CartPole-v1", cartpole, agent_options=options)
     with pytest.raises(ForageError, match="share of mixed is from 0 to 1"):
-        resolve("sac", "Pendulum-v1", seeds=1, memory=Mixed(data, share=1.5))
+        resolve("sac", "Pendulum-v1", seeds=1, memory=MixedReplay(data, share=1.5))
     with pytest.raises(ForageError, match="Mixed replay needs a data set"):
         MixedReplay(())
     with pytest.raises(ForageError, match="--memory mixed"):
-        resolve("sac", "Pendulum-v1", seeds=1, memory=Mixed(data), data=data)
+        resolve("sac", "Pendulum-v1", seeds=1, memory=MixedReplay(data), data=data)

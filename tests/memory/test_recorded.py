@@ -68,15 +68,15 @@ def test_the_memory_within_is_the_agents_usual_and_is_checked(tmp_path):
     assert type(setup.memory.inner).__name__ == "LastRollout" and setup.memory.on_policy
     assert type(resolve("dqn", "CartPole-v1", seeds=1, memory="recorded").memory.inner).__name__ == "UniformReplay"
     with pytest.raises(ForageError, match="PPO learns only from the rollout"):
-        resolve("ppo", "CartPole-v1", seeds=1, memory=Recorded(UniformReplay(64))).runner()
+        resolve("ppo", "CartPole-v1", seeds=1, memory=RecordedMemory(UniformReplay(64))).runner()
     spec = resolve("bc", "CartPole-v1", seeds=1).config()["spec"]
     seen, over = np.zeros((4, 4)), np.arange(4) == 3
     rows = Transitions(seen, np.zeros(4), np.ones(4), seen, over, np.zeros(4, bool))
     files.write_data(tmp_path / "few.npz", rows, {"spec": spec})
     with pytest.raises(ForageError, match="this one learns from a data set alone; leave the recording out"):
-        resolve("bc", "CartPole-v1", seeds=1, memory=Recorded(DataSet(str(tmp_path / "few.npz")))).runner()
+        resolve("bc", "CartPole-v1", seeds=1, memory=RecordedMemory(DataSet(str(tmp_path / "few.npz")))).runner()
 
 
 def test_the_memory_within_has_no_more_places_than_a_run_fills():
-    learner = resolve("dqn", "CartPole-v1", steps=2000, seeds=1, memory=Recorded(UniformReplay(50_000))).learner()
+    learner = resolve("dqn", "CartPole-v1", steps=2000, seeds=1, memory=RecordedMemory(UniformReplay(50_000))).learner()
     assert learner.memory.capacity == learner.memory.inner.capacity == 2000

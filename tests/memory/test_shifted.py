@@ -13,6 +13,7 @@ from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.data import files
 from forage.data.logged import Transitions
 from forage.memory.dataset import DataSet
+from forage.memory.shifted import ShiftedImages
 from forage.memory.uniform import UniformReplay
 from forage.ops.shift import shift_picture
 
@@ -32,7 +33,7 @@ def test_pictures_of_a_segment_move_alike_and_all_else_stays():
         {"clock": spaces.Box(0, 9, (2,), np.float32), "screen": spaces.Box(0, 255, (1, 40, 40), np.uint8)}
     )
     spec = Spec("here", seen, spaces.Discrete(2), (), 1, 10, ())
-    memory = Shifted(UniformReplay(64), pixels=2)
+    memory = ShiftedImages(UniformReplay(64), pixels=2)
     agent = resolve("dqn", "minatar:Breakout").agent
     memory.check(agent, spec, None)
     random = np.random.default_rng(0)
@@ -77,7 +78,7 @@ def test_a_data_set_within_is_sealed_read_and_learned_from(tmp_path):
     options = {"batch_size": 8}
     made = [
         resolve("bc", "minatar:Breakout", steps=4, seeds=1, agent_options=options, memory=memory)
-        for memory in (data, Shifted(data, pixels=1))
+        for memory in (data, ShiftedImages(data, pixels=1))
     ]
     assert made[1].memory.inner.sha256 == made[0].memory.sha256 != ""
     plain, moved = (setup.runner() for setup in made)
@@ -89,6 +90,6 @@ def test_a_data_set_within_is_sealed_read_and_learned_from(tmp_path):
 
 def test_what_has_no_pictures_and_what_learns_from_its_rollouts_is_refused():
     with pytest.raises(ForageError, match=r"observations of CartPole-v1 are Box\(4,\)"):
-        resolve("dqn", "CartPole-v1", memory=Shifted(UniformReplay(64))).learner()
+        resolve("dqn", "CartPole-v1", memory=ShiftedImages(UniformReplay(64))).learner()
     with pytest.raises(ForageError, match="PPO learns from what it has just lived through"):
         resolve("ppo", "minatar:Breakout", memory="shifted").learner()

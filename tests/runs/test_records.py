@@ -26,13 +26,13 @@ from forage.rewards.weighted import WeightedRewards
 from forage.runs import capacity, session
 from forage.runs import display as progress
 from forage.runs import provenance as versions
-from forage.runs.curve import read_rows
+from forage.runs.curve import CurveRows, read_rows
 from forage.runs.run import by_setting, score_data
 from forage.runs.scoring import cut_sentence
 
 
 def test_several_rewards_are_worth_what_their_weights_say():
-    setup = resolve("dqn", "DeepSeaTreasure-v0", rewards=RND(inner=Weighted(("treasure", "time"), (1.0, 0.0))))
+    setup = resolve("dqn", "DeepSeaTreasure-v0", rewards=RND(inner=WeightedRewards(("treasure", "time"), (1.0, 0.0))))
     returns = np.array([[1.0, -1.0], [2.0, -3.0]])  # of two seeds: the plain sum is 0 and -1
     assert setup.rewards.score(returns, setup.spec).tolist() == [1.0, 2.0]
     assert setup.score_reward == "1 treasure"
@@ -188,7 +188,7 @@ def test_an_evaluation_during_training_keeps_every_column(tmp_path, monkeypatch)
     one.runner = SimpleNamespace(steps=64, conversations=[])
     one.setup = SimpleNamespace(settings=1, members=found["members"], evaluation_actions="auto", parent=None)
     one.episodes, one.display, one.watch = 2, progress.Progress(), Watch()
-    one.evaluations, one.trackers = Rows(tmp_path / "evaluations.jsonl"), [SimpleNamespace(write=tracked.append)]
+    one.evaluations, one.trackers = CurveRows(tmp_path / "evaluations.jsonl"), [SimpleNamespace(write=tracked.append)]
     one.evaluate(1)
     (row,) = read_rows(tmp_path / "evaluations.jsonl")
     columns = {"return": [1.0, 2.0], "return/time": [-1.0, -2.0], "is_success": [0.5, None]}

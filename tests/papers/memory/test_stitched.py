@@ -95,13 +95,13 @@ def test_what_is_refused(setup, tmp_path):
     with pytest.raises(ForageError, match="one of observation, achieved_goal, not 'luck'"):
         StitchedGoals("a.npz", near="luck")
     file = crossing(tmp_path, setup)
-    resolve("bc", "maze:UMaze-Goal", memory=Stitched(file)).learner()
+    resolve("bc", "maze:UMaze-Goal", memory=StitchedGoals(file)).learner()
     with pytest.raises(ForageError, match="clusters of stitched is 1 or more"):
-        resolve("bc", "maze:UMaze-Goal", memory=Stitched(file, clusters=0))
+        resolve("bc", "maze:UMaze-Goal", memory=StitchedGoals(file, clusters=0))
     with pytest.raises(ForageError, match="whole episodes of a data set, which stitched does not tell"):
-        resolve("bc", "maze:UMaze-Goal", agent_options={"weighted": True}, memory=Stitched(file)).learner()
+        resolve("bc", "maze:UMaze-Goal", agent_options={"weighted": True}, memory=StitchedGoals(file)).learner()
     plain, no = tmp_path / "plain.npz", np.zeros(1, bool)
     rows = Transitions(np.zeros((1, 4)), np.zeros(1, int), np.ones(1), np.zeros((1, 4)), no, ~no)
     files.write_data(plain, rows, {"spec": resolve("ppo", "CartPole-v1", seeds=1).config()["spec"]})
     with pytest.raises(ForageError, match="has observations without goals, and stitched relabelling gives others"):
-        resolve("bc", "CartPole-v1", memory=Stitched(str(plain))).learner()
+        resolve("bc", "CartPole-v1", memory=StitchedGoals(str(plain))).learner()
