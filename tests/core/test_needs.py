@@ -135,7 +135,7 @@ class Calendar(DQN):
 
 
 def test_a_class_has_the_needs_of_its_bases_too():
-    assert [needs.actions for needs in needs_of(Calendar())] == ["numbered", ""]
+    assert [needs.actions for needs in needs_of(Calendar())] == ["", "numbered", ""]
     with pytest.raises(ForageError, match="Calendar needs a Discrete action space"):
         check_needs(Calendar(), spec(action_space=LINE))
     with pytest.raises(ForageError, match="Calendar needs a team of agents, and Here has one agent"):
@@ -208,8 +208,8 @@ class Guess(Behaviour):
 
 
 def test_a_wrong_declaration_is_one_sentence():
-    with pytest.raises(ForageError, match=r"actions that a part needs are one of any, numbered, .*, not 'discrete'"):
-        Needs(actions="discrete")  # pyrefly: ignore[bad-argument-type]
+    with pytest.raises(ForageError, match=r"actions that Plain needs are one of any, numbered, .*, not 'discrete'"):
+        check_needs(Plain(Needs(actions="discrete")), HERE)  # pyrefly: ignore[bad-argument-type]
 
     class Table(Guess):
         needs = {"actions": "numbered"}  # type: ignore[assignment]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import jax
 import numpy as np
 from gymnasium import spaces
 
 from forage.core.ports import Agent, Behaviour, Environment, Memory, Part, Rewards, Starts, Tasks
-from forage.core.ports.needs import Needs
+from forage.core.ports.needs import Actions, Agents, Needs, Observations
 from forage.core.spaces import (
     MASK,
     OneHot,
@@ -82,7 +82,12 @@ def needs_of(part: Part) -> list[Needs]:
             f"needs of {type(part).__name__} is a forage.core.ports.needs.Needs, such as Needs(actions='numbered'), "
             f"not a {type(wrong[0]).__name__}."
         )
-    return [own for own in found if own != Needs()]
+    for name, kinds in (("actions", Actions), ("observations", Observations), ("agents", Agents)):
+        known = get_args(kinds)
+        if wrong := [kind for own in found if (kind := getattr(own, name)) not in known]:
+            words = ", ".join(filter(None, known))
+            raise ForageError(f"{name} that {type(part).__name__} needs are one of {words}, not {wrong[0]!r}.")
+    return found
 
 
 def check_agent(agent: Agent, spec: Spec) -> None:

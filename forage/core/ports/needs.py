@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping
-from typing import Literal, get_args
-
-from forage.core.errors import ForageError
+from typing import Literal
 
 Actions = Literal[
     "", "any", "numbered", "choices", "continuous", "bounded", "numbered or bounded", "choices or bounded"
@@ -54,13 +52,6 @@ class Needs:
     # The sentence that refuses a run. If an ability, info or what the environment provides is needed, it is about that
     reason: str = ""  # its beginning, {} being the part; or after the agent's name how it lacks the ability
     instead: str = ""  # its end: an alternative that works
-
-    def __post_init__(self) -> None:
-        """Raise `ForageError` for a kind of actions, observations or agents that there is not."""
-        for name, kinds in (("actions", Actions), ("observations", Observations), ("agents", Agents)):
-            if (value := getattr(self, name)) not in get_args(kinds):
-                known = ", ".join(kind for kind in get_args(kinds) if kind)
-                raise ForageError(f"{name} that a part needs are one of {known}, not {value!r}.")
 
     def words(self) -> list[str]:
         """Describe each need in a few words."""
