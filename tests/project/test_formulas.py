@@ -49,6 +49,7 @@ def test_labels_stand_in_a_column():
     assert formulas.columns(["a + b  (c)"]) == [("", "a + b  (c)")]
 
 
+@pytest.mark.thorough
 def test_every_formula_keeps_its_letters_and_is_well_formed():
     """Of the core's agents, as they stand in docstrings."""
     for name, target in registry.PORTS["agent"].items():

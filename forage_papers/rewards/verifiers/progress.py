@@ -82,9 +82,8 @@ class Progress(TextRewards):
         "minibatches": Range(1),
     }
 
-    model: str | PretrainedModel = equinox.field(
-        default="forage", converter=make_pretrained
-    )  # what the estimator begins as:
+    model: str | PretrainedModel = equinox.field(default="forage", converter=make_pretrained)  # what the estimator
+    # begins as:
     # the model that the agent begins from, by name or directory
     share: float = 1.0  # weight of contributions
     grounding: float = 0.5  # what a turn that could be carried out is paid
