@@ -201,7 +201,7 @@ def test_actions_are_drawn_uniformly_then_at_s_then_at_what_follows(kind):
 
     def find_results():
         sampled = agent.sample(state, UpdateInputs(now, now.action, np.ones(2), keys=CriticKeys(sampled=KEY)))
-        return sampled, agent.bounded(jnp.zeros((2, 2, 6)), sampled, now)
+        return sampled, agent.gap_values(jnp.zeros((2, 2, 6)), sampled, now)
 
     sampled, bounded = small.compute(find_results)
     np.testing.assert_allclose(sampled.action[:, 2:, 0], [[0.3, 0.3, -0.7, -0.7], [0.5, 0.5, -0.9, -0.9]], rtol=1e-6)

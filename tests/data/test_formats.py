@@ -370,7 +370,7 @@ def test_what_else_is_refused(pendulum, tmp_path, capsys):
     files.write_data(tmp_path / "bad.npz", bad, {"spec": resolve("ppo", "CartPole-v1", seeds=1).config()["spec"]})
     check_refused("row 7 has the action 5, outside the bounds", tmp_path / "bad.npz", tmp_path / "b.npz")
     with pytest.raises(ForageError, match="row 7 has the action 5"):
-        DataSet(str(tmp_path / "bad.npz")).opened(resolve("ppo", "CartPole-v1", seeds=1).spec)
+        DataSet(str(tmp_path / "bad.npz")).load(resolve("ppo", "CartPole-v1", seeds=1).spec)
     left = sorted(path for path in os.listdir(tmp_path) if path.startswith((".", "b.npz")) or path == "b")
     assert not left
 
@@ -585,7 +585,7 @@ def test_a_memory_map_gives_the_run_that_memory_gives(agent, pendulum, tmp_path)
 def test_batches_are_gathered_ahead(pendulum, tmp_path):
     forage.data.convert(pendulum, tmp_path / "large")
     spec = resolve("ppo", "Pendulum-v1", seeds=1).spec
-    memory = DataSet(str(tmp_path / "large")).with_hashes().opened(spec)
+    memory = DataSet(str(tmp_path / "large")).with_hashes().load(spec)
     assert isinstance(memory, MappedDataSet)
     keys = jax.random.split(jax.random.key(0), 4)
     draw = jax.jit(lambda key, then: memory.sample((), 8, 2, make_moment(IQL(), spec)._replace(key=key, upcoming=then)))

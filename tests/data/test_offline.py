@@ -56,7 +56,7 @@ def test_a_file_holds_what_was_written_and_numpy_reads_it(tmp_path):
 
 def test_batches_are_rows_of_the_file(tmp_path):
     spec = resolve("ppo", "CartPole-v1", seeds=1).spec
-    memory = DataSet(write_file(tmp_path / "a.npz", "CartPole-v1")).with_hashes().opened(spec)
+    memory = DataSet(write_file(tmp_path / "a.npz", "CartPole-v1")).with_hashes().load(spec)
     moment = make_moment(IQL(), spec)
     batch = jax.jit(lambda: memory.sample((), 500, 3, moment))()
     rows, wrote = np.asarray(batch.index), example("CartPole-v1")

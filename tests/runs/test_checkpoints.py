@@ -32,7 +32,7 @@ class Clock:
             self.interval.save(-cost, 0.0, True)
         self.interval.train(0.0)
 
-    def due(self, now, policy_lag=0.0):
+    def due(self, now, ahead=0.0):
         return self.interval.due(now, ahead)
 
 

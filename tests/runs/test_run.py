@@ -20,6 +20,7 @@ import small
 from small import differing_files
 
 import forage
+from forage.runs.summary import sizes
 from forage.config.resolve import resolve
 from forage.core.compiling import Background
 from forage.core.errors import ForageError, InterruptedCompiling, RunInterrupted

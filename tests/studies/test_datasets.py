@@ -112,7 +112,7 @@ def test_a_set_without_its_validation_part_is_made_again(tmp_path):
 
 @pytest.mark.thorough
 def test_narrow_data_is_greedy_but_for_its_noise(folder):
-    data = read(folder)
+    data = read_manifest(folder)
     setup = resolve("ppo", "CartPole-v1", steps=12_000, seeds=[0], agent_options=OPTIONS, evaluation_actions="greedy")
     manifest = type("Fake", (), {"data": data, "folder": folder})()
     makers = Makers(Run(folder / "agent"), setup, manifest, 300, 0, None, 0.0)
@@ -136,7 +136,7 @@ def test_the_validation_part_of_a_replay_has_other_episodes(folder):
     """Its episodes are divided: none is in both parts, and together they are all."""
     whole, _ = files.read_data(folder / "medium-replay.npz")
     setup = resolve("ppo", "CartPole-v1", steps=12_000, seeds=[0], agent_options=OPTIONS)
-    manifest = type("Fake", (), {"data": read(folder), "folder": folder})()
+    manifest = type("Fake", (), {"data": read_manifest(folder), "folder": folder})()
     (train, held), returns, _ = Makers(Run(folder / "agent"), setup, manifest, 300, 0, None, 0.25).replay()
     assert held.episodes == round(0.25 * whole.episodes) and train.episodes + held.episodes == whole.episodes
     assert sorted([*train.lengths, *held.lengths]) == sorted(whole.lengths)

@@ -58,7 +58,7 @@ def test_its_policy_loss_by_hand():
     noise = np.array([[0.2], [-0.8], [1.6]], np.float32)
 
     def work_out(state):
-        imitated = TINY.flowed(state.flow, SEEN, noise)
+        imitated = TINY.flow_to_end(state.flow, SEEN, noise)
         arguments = state.actor, state, inputs_of(SEEN, noise=noise, counts=jnp.array([True, True, False])), imitated
         plain = TINY.actor_loss(*arguments)
         return imitated, plain, dataclasses.replace(TINY, normalise_value=True).actor_loss(*arguments)

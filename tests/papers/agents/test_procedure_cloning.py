@@ -63,7 +63,7 @@ def walk(network, maze=MAZE, episodes=12, steps=26):
     def episode(key):
         def step(now, key):
             action = AGENT.act(state, ActInputs((), now[1], key, False))[0]
-            found = search(scene(now[1]), AGENT.depth, NOTHING).length
+            found = breadth_first(scene(now[1]), AGENT.depth, NOTHING).length
             after, step = maze.step(now[0], action, key)
             return (after, step.observation), (step.terminated, found, action)
 

@@ -68,7 +68,7 @@ def test_it_is_fitted_to_what_demonstrations_do_beyond_the_policy_and_fades():
 
 
 def test_what_is_refused():
-    part = DataGuided(shown(np.zeros((4, 2))))
+    part = DataGuided(show(np.zeros((4, 2))))
     with pytest.raises(ForageError, match="PPO learns only from actions that it chose itself"):
         check(part, PPO(), SPEC)
     discrete = Spec("Choice", SPEC.observation_space, spaces.Discrete(2))

@@ -52,7 +52,7 @@ def walk(folder: Path) -> str:
 def test_copies_that_are_progress_stand_beside_the_data(tmp_path):
     spec = resolve("ppo", "CartPole-v1", seeds=1).spec
     memory = GuidedAugmentation(walk(tmp_path), augmentation=shift, progress=upward, copies=30, length=3).with_hashes()
-    data = jax.device_get(memory.opened(spec).data)
+    data = jax.device_get(memory.load(spec).data)
     np.testing.assert_array_equal(data.reward[:10], np.arange(10))  # as it was
     added = jax.tree.map(lambda x: x[10:], data)
     assert 300 <= len(added.reward) < 303

@@ -84,8 +84,8 @@ def test_what_is_refused(tmp_path):
         with pytest.raises(ForageError, match=words):
             resolve(agent, environment, seeds=1, steps=4000, memory=memory, agent_options=options).runner()
 
-    refused("name a file of them with --memory.demonstrations", "dqn", "CartPole-v1", SQIL())
-    refused("PPO learns only from the rollout", "ppo", "CartPole-v1", SQIL(demonstrations=data))
-    refused("SQIL needs an agent without memory", "dqn", "CartPole-v1", SQIL(demonstrations=data), gru_size=4)
-    refused("holds transitions of CartPole-v1", "sac", "Pendulum-v1", SQIL(demonstrations=data))
-    refused("share of sqil is from 0 to 1", "dqn", "CartPole-v1", SQIL(demonstrations=data, share=1.5))
+    check_refused("name a file of them with --memory.demonstrations", "dqn", "CartPole-v1", SQIL())
+    check_refused("PPO learns only from the rollout", "ppo", "CartPole-v1", SQIL(demonstrations=data))
+    check_refused("SQIL needs an agent without memory", "dqn", "CartPole-v1", SQIL(demonstrations=data), gru_size=4)
+    check_refused("holds transitions of CartPole-v1", "sac", "Pendulum-v1", SQIL(demonstrations=data))
+    check_refused("share of sqil is from 0 to 1", "dqn", "CartPole-v1", SQIL(demonstrations=data, share=1.5))
