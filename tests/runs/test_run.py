@@ -20,7 +20,6 @@ import small
 from small import differing_files
 
 import forage
-from forage.runs.summary import sizes
 from forage.config.resolve import resolve
 from forage.core.compiling import Background
 from forage.core.errors import ForageError, InterruptedCompiling, RunInterrupted
@@ -32,6 +31,7 @@ from forage.runs import display as progress
 from forage.runs.curve import CurveRows, Totals, quiet_since, read_rows
 from forage.runs.locking import lock_directory
 from forage.runs.run import Run
+from forage.runs.summary import sizes
 from forage.studies.compare import compare, comparison_words
 from forage.studies.watch import watch
 
