@@ -334,6 +334,7 @@ def found(method: str, problem: str, fresh: bool = False) -> dict[str, Any] | No
 def outdated(method: str, problem: str, cell: dict[str, Any]) -> bool:
     """Whether a default has changed since. What parts do may have changed as well: their versions are in the cell."""
     from forage.config.defaults import default_behaviour, default_memory, make_agent
+    from forage.config.former import with_former
     from forage.config.registry import to_config
 
     if "reason" in cell:
@@ -343,7 +344,8 @@ def outdated(method: str, problem: str, cell: dict[str, Any]) -> bool:
     parts = {"agent": agent, "behaviour": default_behaviour(agent), "memory": default_memory(agent)}
     parts |= {port: told[port] for port in METHODS[method].parts}
     config = json.loads(json.dumps({port: to_config(part) for port, part in parts.items()}))
-    return not same_as_before({port: cell["config"][port] for port in config}, config)
+    then = {port: cell["config"][port] for port in config}
+    return not same_as_before(with_former(then), with_former(config))
 
 
 def same_as_before(then: Any, now: Any) -> bool:

@@ -92,7 +92,7 @@ def cells_of() -> list[str]:
 
 def made_from(row: str) -> str:
     """Return what stands for all that a cell is made from; a cell of another is trained anew."""
-    return cells.row_hash([TASK, STEPS, HELD_OUT, DRAWN_FROM, DRAWS, rows()[row]])
+    return cells.fingerprint([TASK, STEPS, HELD_OUT, DRAWN_FROM, DRAWS, rows()[row]])
 
 
 def train(row: str, seeds: list[int], **also: Any) -> dict[str, Any]:

@@ -69,7 +69,7 @@ INNER = {
     "forage.starts.cells:Cells",
     *(
         f"forage.tasks.distributions:{name}"
-        for name in ("Fixed", "Uniform", "LogUniform", "Normal", "Choice", "Linear")
+        for name in ("Constant", "Uniform", "LogUniform", "Normal", "Choice", "Linear")
     ),
 }
 """`module:Class` of parts that only other parts contain, which no port names."""

@@ -251,84 +251,84 @@ class JsonReader:
         kind, *said = node
         if kind not in KINDS:
             raise ValueError(f"there is no kind {kind!r}")
-        return getattr(self, f"_{kind}")(*said)
+        return getattr(self, f"_unpack_{kind}")(*said)
 
-    def _recall(self, number: int) -> Any:
+    def _unpack_again(self, number: int) -> Any:
         return self.kept[number]
 
-    def _tuple(self, nodes: list[Any]) -> Any:
+    def _unpack_tuple(self, nodes: list[Any]) -> Any:
         return tuple(self.values(nodes))
 
-    def _bytes(self, place: list[int]) -> Any:
+    def _unpack_bytes(self, place: list[int]) -> Any:
         return self.blob(place)
 
-    def _complex(self, real: float, imaginary: float) -> Any:
+    def _unpack_complex(self, real: float, imaginary: float) -> Any:
         return complex(real, imaginary)
 
-    def _range(self, *ends: int) -> Any:
+    def _unpack_range(self, *ends: int) -> Any:
         return range(*ends)
 
-    def _slice(self, *ends: Any) -> Any:
+    def _unpack_slice(self, *ends: Any) -> Any:
         return slice(*ends)
 
-    def _frozenset(self, nodes: list[Any]) -> Any:
+    def _unpack_frozenset(self, nodes: list[Any]) -> Any:
         return frozenset(self.values(nodes))
 
-    def _dtype(self, said: Any) -> Any:
+    def _unpack_dtype(self, said: Any) -> Any:
         return dtype_of(said)
 
-    def _scalar(self, said: Any, place: list[int]) -> Any:
+    def _unpack_scalar(self, said: Any, place: list[int]) -> Any:
         return np.frombuffer(self.blob(place), dtype_of(said))[0]
 
-    def _enum(self, module: str, name: str, member: str) -> Any:
+    def _unpack_enum(self, module: str, name: str, member: str) -> Any:
         cls = self.type(module, name)
         if not issubclass(cls, enum.Enum):
             raise ValueError(f"{name} has no members")
         return cls[member]
 
-    def _named_tuple(self, module: str, name: str, nodes: list[Any]) -> Any:
+    def _unpack_named(self, module: str, name: str, nodes: list[Any]) -> Any:
         cls = self.type(module, name)
         if not (issubclass(cls, tuple) and hasattr(cls, "_fields")):
             raise ValueError(f"{name} is no tuple with names")
         return tuple.__new__(cls, self.values(nodes))
 
-    def _list(self, nodes: list[Any]) -> Any:
+    def _unpack_list(self, nodes: list[Any]) -> Any:
         found = self.keep([])
         found.extend(self.values(nodes))
         return found
 
-    def _set(self, nodes: list[Any]) -> Any:
+    def _unpack_set(self, nodes: list[Any]) -> Any:
         found = self.keep(set())
         found.update(self.values(nodes))
         return found
 
-    def _dict(self, pairs: list[Any], cls: Any = dict) -> Any:
+    def _unpack_dict(self, pairs: list[Any], cls: Any = dict) -> Any:
         found = self.keep(cls())
         for key, item in pairs:
             name = self.value(key)
             found[name] = self.value(item)
         return found
 
-    def _OrderedDict(self, pairs: list[Any]) -> Any:
-        return self._dict(pairs, collections.OrderedDict)
+    def _unpack_OrderedDict(self, pairs: list[Any]) -> Any:
+        return self._unpack_dict(pairs, collections.OrderedDict)
 
-    def _Counter(self, pairs: list[Any]) -> Any:
-        return self._dict(pairs, collections.Counter)
+    def _unpack_Counter(self, pairs: list[Any]) -> Any:
+        return self._unpack_dict(pairs, collections.Counter)
 
-    def _deque(self, longest: int | None, nodes: list[Any]) -> Any:
+    def _unpack_deque(self, longest: int | None, nodes: list[Any]) -> Any:
         found = self.keep(collections.deque(maxlen=longest))
         found.extend(self.values(nodes))
         return found
 
-    def _bytearray(self, place: list[int]) -> Any:
+    def _unpack_bytearray(self, place: list[int]) -> Any:
         return self.keep(bytearray(self.blob(place)))
 
-    def _array(self, said: Any, shape: list[int], order: Any, place: list[int]) -> Any:
+    def _unpack_array(self, said: Any, shape: list[int], order: Any, place: list[int]) -> Any:
         dtype, data = dtype_of(said), self.blob(place)
         flat = np.frombuffer(data, dtype) if data else np.empty(0, dtype)
         return self.keep(flat.reshape(shape, order="F" if order == "F" else "C").copy("K"))
 
-    def _objects(self, shape: list[int], nodes: list[Any]) -> Any:
+    def _unpack_objects(self, shape: list[int], nodes: list[Any]) -> Any:
         if int(np.prod([abs(int(n)) for n in shape], dtype=object)) != len(nodes):
             raise ValueError("an array of objects has another size")
         found = self.keep(np.empty(len(nodes), object).reshape(shape))
@@ -336,24 +336,24 @@ class JsonReader:
             found.reshape(-1)[index] = self.value(node)
         return found
 
-    def _generator(self, bits: list[Any]) -> Any:
+    def _unpack_generator(self, bits: list[Any]) -> Any:
         return self.keep(np.random.Generator(self.bits(*bits)))
 
-    def _random_state(self, bits: list[Any]) -> Any:
+    def _unpack_random_state(self, bits: list[Any]) -> Any:
         return self.keep(np.random.RandomState(self.bits(*bits)))
 
-    def _bits(self, bits: list[Any]) -> Any:
+    def _unpack_bits(self, bits: list[Any]) -> Any:
         return self.keep(self.bits(*bits))
 
-    def _seeds(self, said: list[Any]) -> Any:
+    def _unpack_seeds(self, said: list[Any]) -> Any:
         return self.keep(seeds_of(*said))
 
-    def _random(self, node: Any) -> Any:
+    def _unpack_random(self, node: Any) -> Any:
         found = random.Random()
         found.setstate(JsonReader(memoryview(b""), know_no_type).value(node))
         return self.keep(found)
 
-    def _object(self, module: str, name: str, node: Any) -> Any:
+    def _unpack_object(self, module: str, name: str, node: Any) -> Any:
         cls = self.type(module, name)
         found = self.keep(object.__new__(cls))
         values = self.value(node)

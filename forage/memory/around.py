@@ -41,7 +41,8 @@ class MemoryWrapper(Memory):
         return dataclasses.replace(self, **within)
 
     def with_hashes(self) -> Self:
-        return self.wrap(self.inner.with_hashes())
+        # Without a memory within yet, it will be the agent's usual one, which reads no file.
+        return self if self.inner is None else self.wrap(self.inner.with_hashes())
 
     def relocate(self, path: Any) -> Self:
         return self.wrap(self.inner.relocate(path))

@@ -39,14 +39,14 @@ class CDAS(NumberedProblems):
     example: ClassVar[str] = "forage train grpo text:addition --env.problems 1000 --env.level 0-3 --tasks cdas"
 
     def first(self, environment: Any) -> Ratings:
-        return Ratings(jnp.zeros(environment.numbered), jnp.zeros(environment.numbered, jnp.int32), jnp.zeros(()))
+        return Ratings(jnp.zeros(environment.num_starts), jnp.zeros(environment.num_starts, jnp.int32), jnp.zeros(()))
 
     def update_state(self, own: Ratings, heard: ProblemOutcomes, environment: Any) -> Ratings:
         count = own.rollouts + heard.met
         surprise = jax.nn.sigmoid(own.competence - own.difficulty) - heard.rate
         new = (count * own.difficulty + surprise) / (count + 1)
         difficulty = jnp.where(heard.met, new, own.difficulty)
-        change = (difficulty - own.difficulty).sum() / environment.numbered
+        change = (difficulty - own.difficulty).sum() / environment.num_starts
         return Ratings(difficulty, count.astype(jnp.int32), own.competence - change)
 
     def rank(self, own: Ratings, key: Key[Array, ""], environment: Any) -> Float[Array, " number"]:

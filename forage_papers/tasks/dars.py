@@ -46,7 +46,7 @@ class DARS(NumberedProblems):
     normalised: bool = equinox.field(static=True, default=True)  # the agent divides advantages by their deviation
 
     def first(self, environment: Any) -> Int[Array, " number"]:
-        return jnp.zeros(environment.numbered, jnp.int32)  # groups owed
+        return jnp.zeros(environment.num_starts, jnp.int32)  # groups owed
 
     def update_state(
         self, own: Int[Array, " number"], heard: ProblemOutcomes, environment: Any

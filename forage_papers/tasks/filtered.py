@@ -54,8 +54,8 @@ class FilteredProblems(NumberedProblems):
         check_order(self, "low", "high")
 
     def first(self, environment: Any) -> Rates:
-        nothing = jnp.zeros(environment.numbered)
-        return Rates(nothing, nothing, jnp.zeros(environment.numbered, jnp.int32))
+        nothing = jnp.zeros(environment.num_starts)
+        return Rates(nothing, nothing, jnp.zeros(environment.num_starts, jnp.int32))
 
     def update_state(self, own: Rates, heard: ProblemOutcomes, environment: Any) -> Rates:
         rate = running(own.rate, own.answers, heard, self.keep)

@@ -55,7 +55,7 @@ class Greso(NumberedProblems):
     floor: float = 0.01  # a problem is never played with a smaller probability
 
     def first(self, environment: Any) -> History:
-        none = jnp.zeros(environment.numbered, jnp.int32)
+        none = jnp.zeros(environment.num_starts, jnp.int32)
         return History(none, none, jnp.float32(self.base), jnp.float32(self.base), jnp.float32(0))
 
     def update_state(self, own: History, heard: ProblemOutcomes, environment: Any) -> History:
@@ -71,7 +71,7 @@ class Greso(NumberedProblems):
             jnp.where(heard.met, jnp.where(hard, own.hard + 1, 0), own.hard),
             move_share(own.easy_base, easy.sum() / played, self.alike / 3),
             move_share(own.hard_base, hard.sum() / played, self.alike * 2 / 3),
-            jnp.minimum(own.epoch + environment.slot / environment.numbered, 1),
+            jnp.minimum(own.epoch + environment.slot / environment.num_starts, 1),
         )
 
     def skip(self, own: History) -> Float[Array, " number"]:

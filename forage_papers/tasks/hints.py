@@ -39,7 +39,7 @@ class Hints(NumberedProblems):
         check_hints(type(self).__name__, self.share * self.stages, environment)
 
     def first(self, environment: Any) -> Int[Array, " number"]:
-        return jnp.zeros(environment.numbered, jnp.int32)  # the stage of each problem
+        return jnp.zeros(environment.num_starts, jnp.int32)  # the stage of each problem
 
     def update_state(
         self, own: Int[Array, " number"], heard: ProblemOutcomes, environment: Any

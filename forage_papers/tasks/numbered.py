@@ -83,15 +83,15 @@ class NumberedProblems(Tasks):
 
     def rank(self, own: Any, key: Key[Array, ""], environment: Any) -> Float[Array, " number"]:
         """Return the rank of each problem: lower ones come first. The default is a random order."""
-        return jax.random.uniform(key, (environment.numbered,))
+        return jax.random.uniform(key, (environment.num_starts,))
 
     def leaves_out(self, own: Any, key: Key[Array, ""], environment: Any) -> Bool[Array, " number"]:
         """Return a mask of the problems to leave out of an epoch that begins now, as long as enough others remain."""
-        return jnp.zeros(environment.numbered, bool)
+        return jnp.zeros(environment.num_starts, bool)
 
     def owes(self, own: Any, environment: Any) -> Int[Array, " number"]:
         """Return the number of groups of each problem that come before all others."""
-        return jnp.zeros(environment.numbered, jnp.int32)
+        return jnp.zeros(environment.num_starts, jnp.int32)
 
     def hint(self, own: Any, number: Int[Array, ""]) -> Float[Array, ""] | None:
         """Return the share of a problem's solution that is given away; `None` for a part without hints."""
@@ -99,7 +99,7 @@ class NumberedProblems(Tasks):
 
     def init(self, key: Key[Array, ""], environment: Any) -> NumberedState:
         own = self.first(environment)
-        queue, length = self.queue(own, key, environment, jnp.zeros(environment.numbered, bool))
+        queue, length = self.queue(own, key, environment, jnp.zeros(environment.num_starts, bool))
         return NumberedState(self.owes(own, environment), queue, jnp.int32(0), length, own)
 
     def queue(
@@ -114,16 +114,16 @@ class NumberedProblems(Tasks):
     def next(self, state: NumberedState, environment: Any, key: Key[Array, ""]) -> PyTree[Array | None]:
         slot, total = environment.slot, state.owed.sum()
         again = jnp.searchsorted(jnp.cumsum(state.owed), slot, side="right").astype(jnp.int32)
-        fresh = state.queue[(state.place + slot - total) % environment.numbered]
-        number = jnp.where(slot < total, jnp.minimum(again, environment.numbered - 1), fresh)
+        fresh = state.queue[(state.place + slot - total) % environment.num_starts]
+        number = jnp.where(slot < total, jnp.minimum(again, environment.num_starts - 1), fresh)
         return task(environment, number, self.hint(state.own, number))
 
     def report(self, state: NumberedState, rollout: Experience, review: RolloutReport) -> NumberedState:
         environment: Any = review.environment
-        own = self.update_state(state.own, rollout_outcomes(rollout, review, environment.numbered), environment)
+        own = self.update_state(state.own, rollout_outcomes(rollout, review, environment.num_starts), environment)
         used = environment.slot  # groups that the rollout played
         place = (state.place + jnp.maximum(used - state.owed.sum(), 0)).astype(jnp.int32)
-        at = jnp.zeros_like(state.queue).at[state.queue].set(jnp.arange(environment.numbered, dtype=jnp.int32))
+        at = jnp.zeros_like(state.queue).at[state.queue].set(jnp.arange(environment.num_starts, dtype=jnp.int32))
         # An epoch is over where too few problems are left for another rollout; these come first in the next one.
         left = (at >= place) & (at < state.length) & self.epochs
         over = (place + used > state.length) | (not self.epochs)

@@ -70,9 +70,9 @@ class Rising(NumberedProblems):
 
     def rank(self, own: RisingState, key: Key[Array, ""], environment: Any) -> Float[Array, " number"]:
         """Rank one random problem of each level of the window, in random order, then another one of each."""
-        chance, turn = jax.random.uniform(key, (2, environment.numbered))
+        chance, turn = jax.random.uniform(key, (2, environment.num_starts))
         order = jnp.lexsort((chance, own.level))
-        place = jnp.zeros(environment.numbered).at[order].set(jnp.arange(environment.numbered, dtype=jnp.float32))
+        place = jnp.zeros(environment.num_starts).at[order].set(jnp.arange(environment.num_starts, dtype=jnp.float32))
         below = jnp.searchsorted(own.level[order], own.level)
         distance = jnp.maximum(own.high - self.width + 1 - own.level, own.level - own.high)
-        return place - below + turn + jnp.maximum(distance, 0) * environment.numbered
+        return place - below + turn + jnp.maximum(distance, 0) * environment.num_starts

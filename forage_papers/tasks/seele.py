@@ -64,7 +64,7 @@ class Seele(NumberedProblems):
         check_hints(type(self).__name__, self.largest, environment)
 
     def first(self, environment: Any) -> Responses:
-        one, each = environment.numbered, (environment.numbered, self.rounds)
+        one, each = environment.num_starts, (environment.num_starts, self.rounds)
         return Responses(jnp.zeros(one), jnp.zeros(one, jnp.int32), jnp.zeros(each), jnp.zeros(each))
 
     def update_state(self, own: Responses, heard: ProblemOutcomes, environment: Any) -> Responses:

@@ -189,7 +189,7 @@ def test_pictures_are_shifted_where_networks_learn():
     encoder = jax.eval_shape(lambda: AGENT.init(jax.random.key(0), screen)).encoder
     image = (np.arange(64 * 64) % 251).astype(np.uint8).reshape(1, 64, 64, 1)
     many = np.repeat(image, 50, axis=0)
-    shifted = compute(encoder.shifted, many, jax.random.key(0))
+    shifted = compute(encoder.shift_images, many, jax.random.key(0))
     padded = np.pad(image[0, ..., 0], 4, mode="edge")
     wanted = {padded[i : i + 64, j : j + 64].tobytes() for i in range(9) for j in range(9)}
     found = {picture[..., 0].tobytes() for picture in shifted}

@@ -128,7 +128,9 @@ def test_what_cannot_be_is_refused():
         "last up to 500 steps; give it a rollout_length of 500 or more, not 100", options={"rollout_length": 100}
     )
     check_refused("runs on the host; use a native environment such as CartPole-v1", "gymnasium:CartPole-v1")
-    check_refused("one policy for one agent, and Together has 2; ppo learns there", EnvironmentCopies(CartPole(), 2))
+    check_refused(
+        "OpenES needs one agent, and EnvironmentCopies has 2; ppo learns there", EnvironmentCopies(CartPole(), 2)
+    )
     check_refused("visits cannot be counted; leave visits out", "tabular:Chain-5", visits=True)
 
 

@@ -224,7 +224,7 @@ def test_what_cannot_be_learned_from_is_lost(choice, words):
     ],
 )
 def test_what_may_pass_is_waited_for_and_nothing_without_end(answer_server, mood, words, times, monkeypatch):
-    monkeypatch.setattr(answer_server, "LARGEST", 2**20)
+    monkeypatch.setattr(server, "LARGEST", 2**20)
     answer_server.mood = lambda number: mood
     one = Server(answer_server.url, "small", "NO_KEY", 0.1 if mood == "slow" else 20.0, 2)
     with pytest.raises(LostAnswer, match=words):

@@ -190,7 +190,7 @@ def test_what_it_cannot_do():
     for agent, spec, words in (
         (OnPolicy(), FOUR, "OnPolicy learns only from actions that it chose itself, and ParameterNoise chooses others"),
         (DQN(gru_size=4), FOUR, "needs an agent without memory, and DQN here remembers"),
-        (AlwaysAgent(), FOUR, r"Always has none of them for Discrete\(4\); dqn, sac-discrete, sac and td3 do"),
+        (AlwaysAgent(), FOUR, r"AlwaysAgent has none of them for Discrete\(4\); dqn, sac-discrete, sac and td3 do"),
         (Values(), FOUR, "Values acts without one; dqn has one"),
     ):
         with pytest.raises(ForageError, match=words):

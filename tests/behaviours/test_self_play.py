@@ -285,5 +285,7 @@ def test_bad_input():
         resolve("ppo", "CartPole-v1", opponent="random")
     with pytest.raises(ForageError, match="runs on the host, and opponents play in native environments alone"):
         resolve("ppo", "gymnasium:CartPole-v1", behaviour="self-play")
-    with pytest.raises(ForageError, match=r"perfect player of boards:TicTacToe as it is, and none of Together"):
+    with pytest.raises(
+        ForageError, match=r"perfect player of boards:TicTacToe as it is, and none of EnvironmentCopies"
+    ):
         resolve("ppo", EnvironmentCopies(CartPole(), 2), opponent="perfect")

@@ -238,9 +238,9 @@ def test_words_become_the_arguments_of_forage_train():
     words = {one.word or one.name: True if one.flag else texts.get(one.name, "7") for one in options_of_words}
     words["wrap"] = ["frame-stack:4"]
     taken = arguments.take_options(words)
-    assert not words and set(taken) == {one.name for one in options_of_words}
+    assert not words and set(taken) == {one.name for one in options_of_words} | {"display", "environment_options"}
     assert {name: taken[name] for name in found} == found and taken["stop_at"] == 7.0
-    assert arguments.take_options({"visits": "false"}) == {"visits": False}  # --no-visits
+    assert arguments.take_options({"visits": "false"})["visits"] is False  # --no-visits
 
 
 def test_help_of_an_agent_its_environment_and_the_ports(capsys):

@@ -160,7 +160,7 @@ def test_without_a_preset_the_spec_decides():
 def test_an_agents_name_is_looked_up_once(monkeypatch):
     loaded, load = [], registry.load
     monkeypatch.setattr(registry, "load", lambda target: loaded.append(target) or load(target))
-    monkeypatch.setattr(registry, "explained", lambda cls: loaded.append(cls.__name__) or {})
+    monkeypatch.setattr(registry, "field_comments", lambda cls: loaded.append(cls.__name__) or {})
     setup = resolve("dqn", "minatar:Breakout", agent_options={"batch_size": 8}, sweep={"learning_rate": [1e-3, 1e-4]})
     assert loaded.count("forage.agents.q_learning.dqn:DQN") == 1
     assert loaded.count("DQN") == 1  # nor is its source read twice

@@ -43,7 +43,7 @@ def test_convert_and_training_say_it_once(tmp_path):
     forage.data.convert(tmp_path / "a.npz", tmp_path / "b.npz", tell=said.append)
     assert len(said) == 1 and "in 99 of 100 rows" in said[0]
     memory = DataSet(str(tmp_path / "a.npz")).load(SPEC)
-    runner = types.SimpleNamespace(learner=types.SimpleNamespace(memory=memory), shown=None)
+    runner = types.SimpleNamespace(learner=types.SimpleNamespace(memory=memory), current_observations=None)
     notes: list[str] = []
     bounds = Bounds(types.SimpleNamespace(spec=SPEC, name="Room"), runner, types.SimpleNamespace(note=notes.append))
     bounds.look()

@@ -55,7 +55,7 @@ class NumberedAgentPolicy(AgentPolicy):
     """Keeps the number of the stream in its own information."""
 
     def act(self, state, hidden, observation, moment):
-        return super().act(state, hidden, observation, moment)._replace(memo=moment.who)
+        return super().act(state, hidden, observation, moment)._replace(memo=moment.stream_index)
 
 
 def rollout_of(environment, num_envs=4, length=24, behaviour=None):

@@ -105,7 +105,7 @@ def batch(case: Case) -> str | None:
 
 def check_saved(case: Case) -> str | None:
     """A saved and loaded state continues bit for bit."""
-    return case.saved()
+    return case.check_saved()
 
 
 def draw(case: Case) -> str | None:

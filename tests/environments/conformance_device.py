@@ -64,7 +64,7 @@ class DeviceCase(Case):
             dtype = self.spec.action_space.dtype
             return jnp.asarray(act(time), dtype if dtype != np.int64 else jnp.int32)
         agents = self.spec.num_agents
-        return self.sampled(time, observation, () if agents == 1 else (agents,))
+        return self.sample_case(time, observation, () if agents == 1 else (agents,))
 
     def play(self, limit: int | None, most: int, act: Callable[[int], Any] | None) -> PlayedRecord:
         environment, driver = self.limited(limit), self.driver(limit)

@@ -84,7 +84,7 @@ class HostCase(Case):
 
     def action(self, host: HostEnvironment, time: int, observation: Any) -> Any:
         axes = (host.num_envs,) if host.num_agents == 1 else (host.num_envs, host.num_agents)
-        return np.array(self.sampled(time, observation, axes))
+        return np.array(self.sample_case(time, observation, axes))
 
     def make(self, id: str, options: Mapping[str, Any], num_envs: int = 1) -> Any:
         factory: Any = make(id, **options)

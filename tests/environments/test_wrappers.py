@@ -111,7 +111,11 @@ def test_with_fields_changes_the_physics():
         (SelectEntries(CartPole(), (0, 2)), "masspole", "CartPole has no field 'masspole'. Did you mean .*'pole_mass'"),
         (Pendulum(), "zzz", "Pendulum has no field 'zzz'; it has gravity, mass, length"),
         (DeepSea(5), "size", "DeepSea's size is not a number that can be set"),
-        (SelectEntries(CartPole(), (0, 2)), "environment", "Masked's environment is not a number that can be set"),
+        (
+            SelectEntries(CartPole(), (0, 2)),
+            "environment",
+            "SelectEntries's environment is not a number that can be set",
+        ),
     ],
 )
 def test_with_fields_names_the_nearest(environment, name, message):

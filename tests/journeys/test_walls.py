@@ -195,7 +195,7 @@ def test_a_notebook(make_run):
 
 
 def test_weights_and_biases(capsys):
-    """`--extras wandb`
+    """`--track wandb`
 
     Before (seen again): "There is no extra called 'wandb'; there are tensorboard."
     Now: Weights & Biases is a tracker; where the package is missing, "pip install 'forage-rl[wandb]'".
@@ -203,7 +203,7 @@ def test_weights_and_biases(capsys):
     try:
         import wandb  # noqa: F401
     except ImportError:
-        code, _, err = small.run_command(capsys, "train", "ppo", "CartPole-v1", "--extras", "wandb")
+        code, _, err = small.run_command(capsys, "train", "ppo", "CartPole-v1", "--track", "wandb")
         assert code == 2 and "pip install 'forage-rl[wandb]'" in err
     else:
         from forage.runs.trackers import tracker_names

@@ -28,7 +28,7 @@ from forage.starts.reset import Reset
 from forage.tasks.same import Same
 
 
-class BeforeAgentPolicy(AgentPolicy):
+class Former(AgentPolicy):
     """Has a signature of its own."""
 
     def act(self, state, agent, hidden, observation, key):
@@ -42,8 +42,8 @@ def test_an_on_policy_run_carries_no_rollout():
 
 
 def test_a_behaviour_with_another_signature_is_refused():
-    setup = resolve("ppo", "CartPole-v1", steps=100, seeds=1, agent_options=OPTIONS, behaviour=BeforeAgentPolicy())
-    with pytest.raises(ForageError, match=r"Before\.act takes \(state, agent, .*is called with \(state, hidden, obs"):
+    setup = resolve("ppo", "CartPole-v1", steps=100, seeds=1, agent_options=OPTIONS, behaviour=Former())
+    with pytest.raises(ForageError, match=r"Former\.act takes \(state, agent, .*is called with \(state, hidden, obs"):
         setup.runner()
 
 
@@ -157,7 +157,7 @@ class ActorOfBefore(PPO):
         (
             ActorOfBefore(),
             {},
-            r"ActorOfBefore\.act takes \(state, hidden, .* \(state, inputs\); inputs\.observation, inp",
+            r"ActorOfFormer\.act takes \(state, hidden, .* \(state, inputs\); inputs\.observation, inp",
         ),
     ],
 )
@@ -174,6 +174,6 @@ def test_a_loss_with_former_arguments_is_refused():
 
 def test_a_policy_of_a_former_contract_is_refused():
     with pytest.raises(
-        ForageError, match=r"ActorOfBefore\.act takes \(state, hidden, .* fields of forage\.core\.ports"
+        ForageError, match=r"ActorOfFormer\.act takes \(state, hidden, .* fields of forage\.core\.ports"
     ):
         Policy(ActorOfBefore(), (), spec_of(CartPole(), "Pole"))

@@ -69,7 +69,7 @@ class TimedAgentPolicy(AgentPolicy):
 
     def act(self, state, hidden, observation, moment):
         decision = super().act(state, hidden, observation, moment)
-        return decision._replace(source=AGENT + moment.clock.steps, memo=moment.who)
+        return decision._replace(source=AGENT + moment.clock.steps, memo=moment.stream_index)
 
 
 def loop(runner, agent, behaviour, seeds=(3,)):

@@ -372,7 +372,7 @@ QUESTIONS: list[tuple[str, Callable[[Pool], Any]]] = [
     ("put", lambda pool: pool.put(0, None)),
     ("conversations", lambda pool: setattr(pool, "in_words", True) or pool.conversations()),
     ("examine", lambda pool: pool.examine()),
-    ("played", lambda pool: pool.expert_episode()),
+    ("expert_episode", lambda pool: pool.expert_episode()),
 ]
 
 

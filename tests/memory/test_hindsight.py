@@ -166,7 +166,7 @@ def test_goals_are_those_of_a_plain_reimplementation(name, monkeypatch):
                 if replaced:
                     assert int(goal[0]) in allowed and int(goal[1]) == env
                     np.testing.assert_array_equal(goal, shared)
-                    reward, *ends = plain.optimal_values(time, env, goal)
+                    reward, *ends = plain.expectation(time, env, goal)
                     changed += 1
                 else:
                     np.testing.assert_array_equal(goal, lived.observation["desired_goal"][time, env])

@@ -67,7 +67,7 @@ def test_a_share_of_each_batch_is_from_the_files(tmp_path):
 @pytest.mark.parametrize(("share", "least", "most"), first(1, [(0.0, 0, 0), (1.0, 5, 5), (0.3, 1, 2)]))
 def test_other_shares_hold_in_the_mean(share, least, most, tmp_path):
     spec = resolve("ppo", "Pendulum-v1", seeds=1).spec
-    batch = draw(MixedReplay(write_file(tmp_path / "a.npz"), share=share, capacity=8).opened(spec), spec, 5, 400)
+    batch = draw(MixedReplay(write_file(tmp_path / "a.npz"), share=share, capacity=8).load(spec), spec, 5, 400)
     number = (batch.experience.source[:, 0] == DATASET).sum(1)
     assert number.min() == least and number.max() == most
     assert abs(number.mean() - 5 * share) < 0.1  # four standard errors of a fair coin
@@ -113,7 +113,9 @@ def test_what_is_refused(tmp_path):
 
     def check_refused(words, agent, environment="Pendulum-v1", memory=data, **options):
         with pytest.raises(ForageError, match=words):
-            resolve(agent, environment, seeds=1, steps=100, memory=MixedReplay(memory), **options).runner().kept()
+            resolve(
+                agent, environment, seeds=1, steps=100, memory=MixedReplay(memory), **options
+            ).runner().array_shapes()
 
     check_refused("PPO learns only from the rollout", "ppo")
     check_refused("BC learns from a data set alone", "bc")

@@ -61,7 +61,7 @@ def by_hand(network, tokens):
             first = max(t + 1 - (a.window(number) or len(tokens)), 0)
             heads = []
             for head in range(a.heads):
-                shared = head // (a.heads // a.shared)
+                shared = head // (a.heads // a.kv_heads)
                 logit = [parts["queries"][t][head] @ parts["keys"][s][shared] for s in range(first, t + 1)]
                 weight = np.exp(np.array(logit) / np.sqrt(a.size))
                 weight /= weight.sum()

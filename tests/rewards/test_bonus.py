@@ -122,7 +122,7 @@ def test_an_agent_gets_the_sum_or_hears_of_the_bonus_by_itself(own_head, monkeyp
 
 
 def test_a_schedule_that_is_none_is_named():
-    with pytest.raises(ForageError, match="schedule of Noted is one of fixed, linear, exponential, balanced"):
+    with pytest.raises(ForageError, match="schedule of NotedBonus is one of fixed, linear, exponential, balanced"):
         NotedBonus(schedule="cosine")
 
 

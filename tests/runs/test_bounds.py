@@ -69,13 +69,13 @@ def test_a_run_says_once_that_observations_are_outside_their_bounds(cls, capfd, 
 
 def test_what_is_within_its_bounds_is_not_spoken_of():
     said = []
-    runner = SimpleNamespace(shown={"place": np.float32([[[0.5, 99.0], [-1.0000001, -1.0]]])})
+    runner = SimpleNamespace(current_observations={"place": np.float32([[[0.5, 99.0], [-1.0000001, -1.0]]])})
     runner.learner = SimpleNamespace(memory=SimpleNamespace(read_files={}))
     setup = SimpleNamespace(name="Line", spec=SimpleNamespace(observation_space=Line.observation_space))
     bounds = Bounds(setup, runner, SimpleNamespace(note=said.append))  # type: ignore[arg-type]
     bounds.look()
     assert said == []
-    runner.shown = {"place": np.float32([[[0.5, 99.0], [-1.5, -1.0]]])}
+    runner.current_observations = {"place": np.float32([[[0.5, 99.0], [-1.5, -1.0]]])}
     bounds.look()
     bounds.look()
     assert len(said) == 1 and "place entry 0 was -1.5, 0.5 below its bound -1" in said[0]

@@ -67,7 +67,7 @@ def test_a_second_training_is_refused_under_the_lock(tmp_path, monkeypatch):
     """The first one may have come and gone while the second was being made."""
     there = tmp_path / "run"
     first = {"config.json": {"mine": True}, "evaluation.json": {}}
-    monkeypatch.setattr(training, "check_memory", lambda runner: put(there, first))
+    monkeypatch.setattr(training, "check_memory", lambda runner, names: put(there, first))
     with pytest.raises(ForageError, match="already holds a run"):
         forage.train("ppo", "CartPole-v1", steps=100, seeds=1, directory=there, display="quiet")
     assert json.loads((there / "config.json").read_text()) == {"mine": True}

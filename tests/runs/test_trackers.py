@@ -136,7 +136,9 @@ def test_one_registered_in_python(tmp_path, monkeypatch):
         def write(self, steps, numbers):
             told.append((steps, numbers))
 
-    with pytest.raises(ForageError, match=r"Told is in no file .*; forage.register_tracker\('name', Told\) gives it"):
+    with pytest.raises(
+        ForageError, match=r"ToldTracker is in no file .*; forage.register_tracker\('name', ToldTracker\) gives it"
+    ):
         trackers.tracker_names(ToldTracker)
     forage.register_tracker("told", ToldTracker)
     assert trackers.tracker_names([ToldTracker, "told", "csv"]) == ["told", "csv"]

@@ -61,5 +61,5 @@ def test_what_it_cannot_measure():
         horizon.measure_horizon(
             Tabular(*[getattr(two_ways(), n) for n in ("transition", "reward", "initial", "terminal")]), 1.0
         )
-    with pytest.raises(ForageError, match="rollout_length of at least 6"):
+    with pytest.raises(ForageError, match="a rollout_length of 6 or more"):
         horizon.measure_horizon(two_ways(), 1.0, options={"rollout_length": 2})

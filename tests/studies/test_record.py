@@ -120,7 +120,7 @@ class Rows(HostEnvironment):
 
 def play_rows(steps):
     """Record `steps` steps of `Rows` by a policy with actions that need no program."""
-    agent = SimpleNamespace(hidden=lambda spec: (), return_conditioned=False)
+    agent = SimpleNamespace(init_hidden=lambda spec: (), return_conditioned=False)
     policy = SimpleNamespace(agent=agent, spec=SimpleNamespace(horizon=3), state=())
     return play_steps(policy, Rows(), steps, 0.0, 0, lambda *given: (np.zeros(2, int), (), given[-1]))
 

@@ -5,7 +5,7 @@ import pytest
 WRONG = [
     (
         "train dreamer CartPole-v1",
-        "Unknown agent 'dreamer': dreamer .*is not here; nearest in kind are 'mr-q' and 'sac'",
+        "Unknown agent 'dreamer': dreamer .*is not here; nearest in kind are 'sac' and 'ppo'",
     ),
     ("train rainbow CartPole-v1", "is not here; nearest in kind are 'c51' and 'qr-dqn' and 'dqn'"),
     ("train trpo CartPole-v1", "TRPO .a policy gradient within a trust region. is not here; nearest in kind"),

@@ -81,7 +81,7 @@ class Behaviour(OnHost):
     def report(self, state: State, rollout: Experience, moment: ActContext) -> State:
         """Learn from each rollout (leaves `time env ...`), before the agent does.
 
-        `rollout.memo` is what `act` returned. `moment.clock` reads as it did when the rollout began, and `moment.who`
+        `rollout.memo` is what `act` returned. `moment.clock` reads as at the rollout's start, and `moment.stream_index`
         means nothing.
         """
         return state

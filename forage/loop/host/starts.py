@@ -50,9 +50,11 @@ class HostedEnvironment(Environment):
     spec: Spec = equinox.field(static=True)
     map: tuple[int, ...] | None = equinox.field(static=True, default=None)
     seeded: bool = equinox.field(static=True, default=False)  # tickets for a reset say with which seed
-    numbered: int = equinox.field(static=True, default=0)  # how many beginnings there are to choose among
+    num_starts: int = equinox.field(static=True, default=0)  # how many beginnings there are to choose among
     hints: float = equinox.field(static=True, default=0.0)  # the largest share of a solution that can be given away
-    written: int = equinox.field(static=True, default=0)  # tokens that an answer may begin with; 0: tickets hold none
+    max_answer_tokens: int = equinox.field(
+        static=True, default=0
+    )  # tokens that an answer may begin with; 0: tickets hold none
     difficulty: Float[Array, " number"] | tuple[()] = ()  # of each beginning, from 0 to 1
     number: Int[Array, ""] | tuple[()] = ()  # which of them an episode begins with
     hint: Float[Array, ""] | tuple[()] = ()  # the share of its solution that is given away
@@ -72,11 +74,11 @@ class HostedEnvironment(Environment):
         """
         written = environment.max_answer_tokens if heeds else 0
         if not tasks:
-            return cls(spec, environment.places, seeded, written=written)
+            return cls(spec, environment.places, seeded, max_answer_tokens=written)
         difficulty: Any = np.asarray(environment.difficulty, np.float32)
         numbers: Any = {"number": np.int32(0), "hint": np.float32(0), "slot": np.int32(0)}
-        numbers |= {"numbered": environment.num_starts, "hints": environment.hints}
-        return cls(spec, environment.places, True, written=written, difficulty=difficulty, **numbers)
+        numbers |= {"num_starts": environment.num_starts, "hints": environment.hints}
+        return cls(spec, environment.places, True, max_answer_tokens=written, difficulty=difficulty, **numbers)
 
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
@@ -111,7 +113,7 @@ class HostedEnvironment(Environment):
     def reset(self, key: Key[Array, ""]) -> tuple[Ticket, PyTree[Array]]:
         seen = team.repeat(spaces.example(self.observation_space), self.num_agents)
         seed = jax.random.randint(key, (), 0, jnp.iinfo(jnp.int32).max) if self.seeded else ()
-        prefix = jnp.zeros(self.written, jnp.int32) if self.written else ()
+        prefix = jnp.zeros(self.max_answer_tokens, jnp.int32) if self.max_answer_tokens else ()
         return Ticket(jnp.int32(FRESH), jnp.int32(0), seed, prefix), seen
 
     def step(self, state: Ticket, action: PyTree[Array], key: Key[Array, ""]) -> tuple[Ticket, Step]:
@@ -372,7 +374,7 @@ class HostStarts:
         number = np.where(gone, FRESH, first + np.arange(self.num_envs)).astype(np.int32)
         self.state = self.state._replace(next=np.int32(first + self.num_envs))  # pyrefly: ignore[bad-argument-type]
         seed = np.zeros_like(number) if self.world.seeded else ()
-        prefix = np.zeros((len(number), self.world.written), np.int32) if self.world.written else ()
+        prefix = np.zeros((len(number), self.world.max_answer_tokens), np.int32) if self.world.max_answer_tokens else ()
         return Ticket(number, place, seed, prefix), gone  # type: ignore[arg-type]
 
     def begin_anew(
@@ -401,7 +403,7 @@ class HostStarts:
                 seen = self.environment.begin(index, int(ticket.seed[index]))
             else:
                 seen = self.environment.put(index, None if number == FRESH else unpack_state(self.saved[number]))
-            if self.world.written and np.any(ticket.prefix[index]):
+            if self.world.max_answer_tokens and np.any(ticket.prefix[index]):
                 seen = self.environment.branch(index, np.asarray(ticket.prefix[index]))
             for batch, one in zip(jax.tree.leaves(observation), jax.tree.leaves(seen), strict=True):
                 batch[index] = one

@@ -47,7 +47,7 @@ class EpisodicNovelty(Bonus):
         d_j = |phi(s') - f_j|^2 / (running mean of such distances)
         alpha = 1 + (error - mean) / std
 
-    f_j are the embeddings of all states of the episode so far, or its last `gru_size`, with phi of an inverse model,
+    f_j are the embeddings of all states of the episode so far, or its last `memory_size`, with phi of an inverse model,
     which tells the action from phi(s) and phi(s'): what actions do not move makes nothing new. Where states are either
     the same or far apart, r is 1 / sqrt(visits). alpha is by how much the error of random network distillation (`rnd`)
     is above its mean over the run. The bonus is noted as the rollout comes in; then both networks are trained on it.
@@ -64,7 +64,7 @@ class EpisodicNovelty(Bonus):
 
     example: ClassVar[str] = "forage train ppo grid:MultiRoom-N2-S4 --rewards episodic-novelty"
     ranges: ClassVar[Ranges] = {
-        "gru_size": Range(1),
+        "memory_size": Range(1),
         "lifelong_size": Range(1),
         "epsilon": Range(0, above=True),
         "constant": Range(0, above=True),
@@ -78,7 +78,7 @@ class EpisodicNovelty(Bonus):
     weight: float = 0.3
     neighbours: int = equinox.field(static=True, default=10)  # nearest states of the episode that similarity is summed
     # over
-    gru_size: int = equinox.field(static=True, default=500)  # newest states of each environment's episode that are
+    memory_size: int = equinox.field(static=True, default=500)  # newest states of each environment's episode that are
     # kept
     epsilon: float = 1e-4  # softness of what counts as near; larger makes distant states count as similar
     cluster_distance: float = 0.008  # distance below which states count as the same, in mean distances; larger merges
@@ -95,7 +95,7 @@ class EpisodicNovelty(Bonus):
     # observations are no images
 
     def __check_init__(self):
-        check_order(self, "neighbours", "gru_size", equal=True)
+        check_order(self, "neighbours", "memory_size", equal=True)
 
     @property
     def rnd(self) -> RND:
@@ -117,7 +117,7 @@ class EpisodicNovelty(Bonus):
         shape, size = row_shape(spec), self.embedding_size
         model = InverseModel(model_key, shape, spec.action_space, self.hidden_sizes, size, self.head_size)
         recollection = Recollection(
-            jnp.zeros((num_envs, self.gru_size, size)),
+            jnp.zeros((num_envs, self.memory_size, size)),
             jnp.zeros(num_envs, jnp.int32),
             jnp.zeros(num_envs),
             jnp.zeros(num_envs, jnp.int32),
@@ -184,7 +184,7 @@ class EpisodicNovelty(Bonus):
         states = jnp.maximum(kept.states, 1)
 
         squared = jnp.sum((memory - after) ** 2, 1)
-        squared = jnp.where(jnp.arange(self.gru_size) < states, squared, jnp.inf)
+        squared = jnp.where(jnp.arange(self.memory_size) < states, squared, jnp.inf)
         nearest = -jax.lax.top_k(-squared, self.neighbours)[0]
         there = jnp.isfinite(nearest)
         nearest = jnp.where(there, nearest, 0.0)
@@ -197,7 +197,7 @@ class EpisodicNovelty(Bonus):
         similarity = jnp.sqrt(kernel.sum()) + self.constant
         novelty = jnp.where(similarity > self.max_similarity, 0.0, 1 / similarity)
 
-        memory = memory.at[states % self.gru_size].set(after)
+        memory = memory.at[states % self.memory_size].set(after)
         return Recollection(memory, jnp.where(ended, 0, states + 1), distance, steps), novelty
 
 

@@ -32,7 +32,7 @@ class RE3(Bonus):
 
     f is a random network that is never trained, so nothing is learned for this bonus. The sum of log |y - y_k| over
     states estimates the entropy of their distribution (Singh et al., 2003), and the agent spreads over what it can
-    reach. Compared are the newest `gru_size` states of all environments, the rollout's own among them; a state is
+    reach. Compared are the newest `memory_size` states of all environments, the rollout's own among them; a state is
     no neighbour of itself. The bonus is noted as the rollout comes in, and replayed as noted.
 
     k, the embedding's size and the fixed weight are the paper's for MiniGrid; with pixels in DeepMind Control the
@@ -45,17 +45,17 @@ class RE3(Bonus):
     """
 
     example: ClassVar[str] = "forage train ppo MountainCar-v0 --rewards re3"
-    ranges: ClassVar[Ranges] = {"gru_size": Range(2), "neighbours": Range(1)}
+    ranges: ClassVar[Ranges] = {"memory_size": Range(2), "neighbours": Range(1)}
     needs: ClassVar[Needs] = Needs(observations="array")
 
     weight: float = 0.5
     neighbours: int = equinox.field(static=True, default=3)  # which nearest state is compared with; larger is smoother
-    gru_size: int = equinox.field(static=True, default=2048)  # newest states compared with, of all environments
+    memory_size: int = equinox.field(static=True, default=2048)  # newest states compared with, of all environments
     embedding_size: int = equinox.field(static=True, default=64)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))
 
     def __check_init__(self):
-        check_order(self, "neighbours", "gru_size")
+        check_order(self, "neighbours", "memory_size")
 
     def remark(self, spec: Spec) -> Float[Array, ""]:
         return jnp.zeros(())
@@ -65,8 +65,8 @@ class RE3(Bonus):
         return RE3State(
             Embedding(key, shape, self.hidden_sizes, self.embedding_size),
             RunningNorm.from_shape(shape),
-            jnp.zeros((self.gru_size, self.embedding_size)),
-            jnp.zeros(self.gru_size, bool),
+            jnp.zeros((self.memory_size, self.embedding_size)),
+            jnp.zeros(self.memory_size, bool),
             jnp.int32(0),
         )
 
@@ -82,11 +82,11 @@ class RE3(Bonus):
         embeddings = own.encoder.rows(jax.vmap(lambda row: norm(row, LIMIT))(rows))
 
         # The newest states take the places of the oldest.
-        newest = min(len(rows), self.gru_size)
-        places = (own.written + jnp.arange(newest)) % self.gru_size
+        newest = min(len(rows), self.memory_size)
+        places = (own.written + jnp.arange(newest)) % self.memory_size
         memory = own.memory.at[places].set(embeddings[-newest:])
         valid = own.valid.at[places].set(counts[-newest:])
-        own = RE3State(own.encoder, norm, memory, valid, (own.written + newest) % self.gru_size)
+        own = RE3State(own.encoder, norm, memory, valid, (own.written + newest) % self.memory_size)
 
         by_step = embeddings.reshape(*rollout.ended.shape, -1)  # all at once would need a large matrix
         distance = jax.lax.map(jax.vmap(lambda y: self.distance(y, memory, valid)), by_step)

@@ -184,7 +184,7 @@ def test_nothing_flows_through_tokens_that_others_wrote():
 
 def test_no_gradient_flows_through_what_others_wrote(monkeypatch):
     """The network's scores of a tool's tokens or of padding do not change the loss, and their gradient is 0."""
-    monkeypatch.setattr(GRPO, "scored", lambda self, network, state, rows, together: network)
+    monkeypatch.setattr(GRPO, "score_tokens", lambda self, network, state, rows, together: network)
     wrote = jnp.array([[1, 1, 0, 0], [0, 1, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]], bool)
     old = jnp.linspace(-3, -1, 16).reshape(4, 4)
     tokens, ones = jnp.zeros((4, 6), int), jnp.ones((4, 4))

@@ -102,7 +102,7 @@ TOKENS, ANSWERS, LENGTH = 1 / 4, np.array([[1 / 6], [1 / 2]]), 1 / 6  # what a t
 )
 def test_a_divergence_moves_the_policy_as_its_estimator_does(name, options, slope, monkeypatch):
     """With advantages of zero, the gradient of the loss is that of the divergence alone."""
-    monkeypatch.setattr(GRPO, "scored", lambda self, network, state, rows, together: (network, 0 * network))
+    monkeypatch.setattr(GRPO, "score_tokens", lambda self, network, state, rows, together: (network, 0 * network))
     own = {"teacher": model(1)} if name == "distill" else {}
     agent = part_class("agent", name)(model=model(), num_envs=2, divergence=0.5, **own, **options)
     tokens, first = jnp.zeros((2, 5), int), jnp.full((2, 3), -1.0)

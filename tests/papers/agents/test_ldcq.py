@@ -85,7 +85,7 @@ def test_skills_are_drawn_towards_what_the_first_state_lets_expect():
         followed.append(skill)
         return Normal(jnp.zeros_like(action), jnp.ones_like(action))
 
-    skills: Any = SimpleNamespace(shown=lambda _: shown, prior=lambda state: prior, actions=actions)
+    skills: Any = SimpleNamespace(skill_distributions=lambda _: shown, prior=lambda state: prior, actions=actions)
     action = jnp.array([[[1.0]], [[2.0]], [[0.0]]])
     one = Segments(jnp.zeros((3, 1, 4)), action, jnp.zeros((1, 4)), jnp.zeros(1), jnp.zeros(1, bool), jnp.ones(1))
     improbable, divergence = AGENT.skill_error(skills, one, jnp.array([[0.5, -1.0]]))

@@ -62,8 +62,7 @@ def test_the_policy_pays_for_its_worst_neighbour():
         losses = []
         for smoothness in (0.0, 0.5):
             agent = dataclasses.replace(AGENT, policy_radius=1.0, policy_smoothness=smoothness)
-            noise = jnp.zeros((5, SPEC.action_space.shape[0]))
-            inputs = inputs_of(seen, noise=noise, keys=CriticKeys(policy_q=key))
+            inputs = inputs_of(seen, noise=jnp.zeros((5, 2)), keys=CriticKeys(policy_q=key))
             losses.append(agent.actor_loss(state.actor, state, inputs)[0])
         near = AGENT.neighbourhood(seen, 1.0, jax.random.fold_in(key, 1))
         return losses, state.actor(seen), [state.actor(near[:, i]) for i in range(near.shape[1])]
@@ -85,8 +84,7 @@ def test_without_its_terms_it_is_sac_n():
     silent = dataclasses.replace(rough, value_smoothness=0.0, policy_smoothness=0.0, caution=0.0)
 
     def run_learn(agent):
-        state = agent.init(jax.random.key(0), SPEC)
-        state = agent.learn(state, batch(), CLOCK, jax.random.key(1))[0]
+        state = agent.learn(agent.init(jax.random.key(0), SPEC), batch(), CLOCK, jax.random.key(1))[0]
         return state.critics.body.layers[-1].weight, state.actor.head.weight
 
     same, other, differs = at_once(lambda: (run_learn(plain), run_learn(silent), run_learn(rough)))

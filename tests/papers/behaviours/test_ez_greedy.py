@@ -24,7 +24,7 @@ class Remembering(AlwaysAgent):
     def act(self, state, inputs):
         return self.action, inputs.hidden.at[0].add(1), ()
 
-    def act_out(self, state, hidden, action):
+    def observe_action(self, state, hidden, action):
         return hidden.at[1].set(jnp.asarray(action).sum())
 
 

@@ -87,7 +87,7 @@ def test_a_change_in_place_leaves_the_data_as_they_were(tmp_path):
 
 
 def test_a_run_knows_its_functions_again(tmp_path):
-    named = {"augmentation": f"{__file__}:shifted", "progress": f"{__file__}:upward"}
+    named = {"augmentation": f"{__file__}:shift", "progress": f"{__file__}:upward"}
     memory = build("memory", "guided", named | {"file": walk(tmp_path)})
     config = resolve("bc", "CartPole-v1", memory=memory).config()["memory"]
     assert config["progress"] == f"{Path(__file__).resolve()}:upward"
@@ -98,7 +98,7 @@ def test_what_is_refused(tmp_path):
     spec, file = resolve("ppo", "CartPole-v1", seeds=1).spec, walk(tmp_path)
     with pytest.raises(ForageError, match="needs a function progress; name it with"):
         GuidedAugmentation(file, augmentation=shift)
-    with pytest.raises(ForageError, match="never accepted none of 1000 augmented segments"):
+    with pytest.raises(ForageError, match="refuse_all accepted none of 1000 augmented segments"):
         GuidedAugmentation(file, augmentation=shift, progress=refuse_all).load(spec)
     with pytest.raises(ForageError, match="nothing returned NoneType for a segment of"):
         GuidedAugmentation(file, augmentation=nothing, progress=upward).load(spec)

@@ -32,7 +32,7 @@ def test_a_row_of_each_kind():
     assert (arm.before.agent, arm.before.steps, arm.before.options["samples"]) == ("cal-ql", 4000, 4)
     assert claim.arms["after CQL"].before.agent == "cql" and claim.baselines == ("after CQL",)
     row = find_rows()["cal-ql"].table
-    played = {"call": "played", "environment": "Pendulum-v1", "rule": {"function": "swing_up"}}
+    played = {"call": "play_rule", "environment": "Pendulum-v1", "rule": {"function": "swing_up"}}
     assert row["every_arm"]["memory"]["data"] == [played | {"random": {"repeat": [[20, 0.5]]}}]
     assert running.load_claim("recurrence").laptop.seeds and running.load_claim("few-seeds").laptop.seeds == tuple(
         range(1000, 1100)

@@ -23,7 +23,7 @@ KEY = jax.random.key(0)
 
 
 def exam(*difficulty: float, slot: int = 4) -> Any:
-    return SimpleNamespace(numbered=len(difficulty), difficulty=jnp.array(difficulty), slot=jnp.int32(slot))
+    return SimpleNamespace(num_starts=len(difficulty), difficulty=jnp.array(difficulty), slot=jnp.int32(slot))
 
 
 def tell(*rates: float | None, answers: int = 8) -> ProblemOutcomes:

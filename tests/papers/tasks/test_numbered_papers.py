@@ -79,13 +79,13 @@ class InOrder(NumberedProblems):
     """The problems by number, beginning with one more than were answered so far; with hints."""
 
     def first(self, environment: Any) -> Any:
-        return jnp.float32(0), jnp.zeros(environment.numbered), jnp.zeros(environment.numbered)
+        return jnp.float32(0), jnp.zeros(environment.num_starts), jnp.zeros(environment.num_starts)
 
     def update_state(self, own: Any, heard: Any, environment: Any) -> Any:
         return own[0] + heard.answers.sum(), heard.answers, heard.right
 
     def rank(self, own: Any, key: Any, environment: Any) -> Any:
-        return (jnp.arange(environment.numbered) - own[0]) % environment.numbered
+        return (jnp.arange(environment.num_starts) - own[0]) % environment.num_starts
 
     def hint(self, own: Any, number: Any) -> Any:
         return number / 20
@@ -139,7 +139,7 @@ def test_groups_get_one_problem_that_was_chosen_after_the_last_rollout():
 def test_the_report_knows_which_problem_each_answer_was_to():
     class Even(InOrder):
         def rank(self, own: Any, key: Any, environment: Any) -> Any:
-            return jnp.arange(environment.numbered) % 2 + 0.0
+            return jnp.arange(environment.num_starts) % 2 + 0.0
 
     _, _, hosted = begin(Reset(), Even(), rollouts=1, length=2)
     _, answers, right = hosted.state.tasks.part.own  # type: ignore[union-attr]
@@ -149,7 +149,7 @@ def test_the_report_knows_which_problem_each_answer_was_to():
 
 
 def test_an_episodes_score_is_its_whole_return_cut_at_one():
-    hosted = HostedEnvironment(Exam(2).spec, numbered=3)
+    hosted = HostedEnvironment(Exam(2).spec, num_starts=3)
     reward: Any = np.array([[0.25, 0.5], [0.5, 2.0], [1.0, 0.25]], np.float32)
     over: Any = np.array([[False, False], [True, True], [False, True]])
     number = np.array([[2, 0], [2, 0], [1, 0]])
@@ -190,7 +190,7 @@ def test_an_epoch_leaves_out_what_the_part_says():
         epochs: ClassVar[bool] = True
 
         def leaves_out(self, own: Any, key: Any, environment: Any) -> Any:
-            return jnp.arange(environment.numbered) % 2 == 0
+            return jnp.arange(environment.num_starts) % 2 == 0
 
     seen, _, _ = begin(Reset(), Odd(), rollouts=9, num_envs=2, length=2)
     assert set(np.concatenate(seen).ravel()) == {1, 3, 5}
