@@ -1,1 +1,0 @@
-"""Agents that branch answers from within other answers: rollouts that are trees."""

@@ -1,1 +1,0 @@
-"""Agents that learn from conversations of several turns."""
