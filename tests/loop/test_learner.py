@@ -157,7 +157,7 @@ class ActorOfBefore(PPO):
         (
             ActorOfBefore(),
             {},
-            r"ActorOfFormer\.act takes \(state, hidden, .* \(state, inputs\); inputs\.observation, inp",
+            r"ActorOfBefore\.act takes \(state, hidden, .* \(state, inputs\); inputs\.observation, inp",
         ),
     ],
 )
@@ -174,6 +174,6 @@ def test_a_loss_with_former_arguments_is_refused():
 
 def test_a_policy_of_a_former_contract_is_refused():
     with pytest.raises(
-        ForageError, match=r"ActorOfFormer\.act takes \(state, hidden, .* fields of forage\.core\.ports"
+        ForageError, match=r"ActorOfBefore\.act takes \(state, hidden, .* fields of forage\.core\.ports"
     ):
         Policy(ActorOfBefore(), (), spec_of(CartPole(), "Pole"))

@@ -1,5 +1,6 @@
 """The documentation site: its tree of pages, its links, and, if Zensical is installed, its build."""
 
+import html
 import importlib.util
 import os
 import re
@@ -102,7 +103,9 @@ def test_pages_of_parts_say_what_the_parts_say(pages):
             text = pages[f"docs/parts/{name}.md"]
             cls = registry.wrapper_class(name) if port == "wrappers" else registry.load(target)
             assert text.startswith(f"# {name}\n") and f"`{target}`" in text
-            assert cls.example in text and (cls.__doc__ or "").strip().splitlines()[0] in text.replace("\\", "")
+            assert cls.example in text and (cls.__doc__ or "").strip().splitlines()[0] in html.unescape(text).replace(
+                "\\", ""
+            )
             fields = registry.wrapper_fields(cls) if port == "wrappers" else registry.fields(cls)
             assert all(f"{field.name.replace('_', '-')}`" in text for field in fields), name
             assert f"- [{name}]({name}.md): " in pages["docs/parts/README.md"]

@@ -12,7 +12,7 @@ from forage_papers.rewards.bonuses.episodic_novelty import EpisodicNovelty
 LEARNING = {
     "disagreement": Disagreement(learning_rate=1e-2, **SMALL),
     "e3b": E3B(learning_rate=1e-2, head_size=8, **SMALL),
-    "episodic-novelty": EpisodicNovelty(learning_rate=1e-2, head_size=8, lifelong_size=8, gru_size=20, **SMALL),
+    "episodic-novelty": EpisodicNovelty(learning_rate=1e-2, head_size=8, lifelong_size=8, memory_size=20, **SMALL),
 }
 core.LEARNING |= LEARNING
 test_nothing_is_learned_from_agents_that_have_left = pytest.mark.thorough(

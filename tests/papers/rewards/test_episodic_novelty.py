@@ -21,7 +21,7 @@ def walk(rewards, states, ended=None):
     """The bonus of every step along embeddings by hand."""
     states = np.asarray(states, np.float32)
     ended = np.zeros(len(states) - 1, bool) if ended is None else np.asarray(ended)
-    kept = Recollection(np.zeros((rewards.gru_size, states.shape[1])), *NOTHING)
+    kept = Recollection(np.zeros((rewards.memory_size, states.shape[1])), *NOTHING)
     steps = states[:-1], states[1:], ended, np.ones_like(ended)
     return jax.jit(lambda *steps: jax.lax.scan(rewards.step, kept, steps))(*steps)
 
@@ -42,7 +42,7 @@ def by_hand(states, k, size, epsilon, cluster, constant, limit):
 def test_distances_become_similarities(k, size, limit):
     states = np.random.default_rng(0).integers(0, 4, (40, 2)).astype(np.float32)
     options = {"epsilon": 0.05, "cluster_distance": 0.1, "constant": 0.01, "max_similarity": limit}
-    _, found = walk(EpisodicNovelty(neighbours=k, gru_size=size, **options), states)
+    _, found = walk(EpisodicNovelty(neighbours=k, memory_size=size, **options), states)
     expected = by_hand(states, k, size, 0.05, 0.1, 0.01, limit)
     np.testing.assert_allclose(found, expected, rtol=1e-4)
     assert (np.array(expected) == 0).any() == (limit < 8)
@@ -111,7 +111,7 @@ def test_the_bonus_is_noted_and_scaled_by_how_new_it_is_to_the_run():
     ("make", "words"),
     [
         (lambda: EpisodicNovelty(neighbours=0), "neighbours of EpisodicNovelty is 1 or more"),
-        (lambda: EpisodicNovelty(gru_size=4), "neighbours of EpisodicNovelty is at most gru_size"),
+        (lambda: EpisodicNovelty(memory_size=4), "neighbours of EpisodicNovelty is at most memory_size"),
         (lambda: EpisodicNovelty(epsilon=0.0), "epsilon of EpisodicNovelty is above 0"),
         (lambda: EpisodicNovelty(embedding_size=0), "embedding-size of EpisodicNovelty is 1 or more"),
     ],

@@ -13,7 +13,7 @@ from forage_papers.rewards.shift import Shift
 
 CASES = {
     "e3b": lambda: E3B(**SMALL, schedule="balanced", inner=Scale(0.5, inner=NormaliseReturn(inner=Shift()))),
-    "episodic-novelty": lambda: EpisodicNovelty(**SMALL, neighbours=2, gru_size=4, lifelong_size=3),
+    "episodic-novelty": lambda: EpisodicNovelty(**SMALL, neighbours=2, memory_size=4, lifelong_size=3),
 }
 core.CASES |= CASES
 test_a_lost_episode_is_as_one_truncated_at_the_newest_step = repeat(

@@ -16,8 +16,8 @@ SMALL = {"embedding_size": 4, "hidden_sizes": (8,)}
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(ForageError, match="neighbours of RE3 is below gru_size, and 3 is not below 3"):
-        RE3(gru_size=3)
+    with pytest.raises(ForageError, match="neighbours of RE3 is below memory_size, and 3 is not below 3"):
+        RE3(memory_size=3)
     with pytest.raises(ForageError, match="RE3 needs boxes, images or numbers"):
         check(RE3(), spec_of(gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(2)])))
 
@@ -31,7 +31,7 @@ def rollouts(number):
 
 def test_the_bonus_is_the_distance_to_the_kth_of_the_newest_others():
     """Three rollouts of 8 states through a ring of 12: the second takes the first places of the first, and so on."""
-    rewards = RE3(weight=2.0, neighbours=2, gru_size=12, normalise=False, inner=Scale(3.0), **SMALL)
+    rewards = RE3(weight=2.0, neighbours=2, memory_size=12, normalise=False, inner=Scale(3.0), **SMALL)
     state = jax.jit(rewards.init, static_argnums=(1, 2))(KEY, spec_of(), 2)
     encoder, seen, kept = state.own.encoder, [], []
     for rollout in rollouts(3):
@@ -58,7 +58,7 @@ def test_a_state_of_few_visits_is_paid_more():
     seen = np.zeros((8, 2), np.int32)
     seen[3, 1] = 4
     rollout = experience_of(np.zeros((8, 2)))._replace(observation=seen, next_observation=seen)
-    rewards = RE3(gru_size=32, normalise=False, **SMALL)
+    rewards = RE3(memory_size=32, normalise=False, **SMALL)
     state = rewards.init(KEY, spec_of(gymnasium.spaces.Discrete(5)), 2)
     state, rollout, _ = learn(rewards, state, rollout, KEY)
     bonus = relabel(rewards, state, rollout).rewards["bonus"]
@@ -67,7 +67,7 @@ def test_a_state_of_few_visits_is_paid_more():
 
 
 def test_the_first_states_are_worth_nothing_until_there_are_enough():
-    rewards = RE3(neighbours=8, gru_size=16, normalise=False, **SMALL)  # 8 states have 7 others
+    rewards = RE3(neighbours=8, memory_size=16, normalise=False, **SMALL)  # 8 states have 7 others
     state = rewards.init(KEY, spec_of(), 2)
     first, second = rollouts(2)
     state, first, _ = learn(rewards, state, first, KEY)
@@ -83,7 +83,7 @@ def test_steps_that_do_not_count_are_no_neighbours():
     (rollout,) = rollouts(1)
     source = rollout.source.copy()
     source[:, 1] = GONE
-    rewards = RE3(neighbours=1, gru_size=16, normalise=False, **SMALL)
+    rewards = RE3(neighbours=1, memory_size=16, normalise=False, **SMALL)
     state, _, _ = learn(rewards, rewards.init(KEY, spec_of(), 2), rollout._replace(source=source), KEY)
     np.testing.assert_array_equal(state.own.valid[:8].reshape(4, 2), [[True, False]] * 4)
     assert not state.own.valid[8:].any()
