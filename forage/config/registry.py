@@ -468,7 +468,7 @@ def make_part(cls: Any, options: dict[str, Any]) -> Any:
 
 def from_config(config: dict[str, Any]) -> Any:
     """Return the inverse of `to_config`. Raise `PythonObject` for an object stored only as a description."""
-    name = config["part"]
+    name = config["part"] if ORIGIN in config else former.stored_name(config["part"])
     target = stored_target(config)
     if target is None and ":" not in name:
         raise ForageError(f"Unknown part {name!r}{nearest(name, [one for port in PORTS for one in parts(port)])}")

@@ -162,7 +162,7 @@ class Learner(Part):
         """
         if not self.agent.return_conditioned:
             return hidden
-        return jax.vmap(at_fraction(self, 1.0).agent.paid, in_axes=(None, 0, 0))(state.agent, hidden, reward)
+        return jax.vmap(at_fraction(self, 1.0).agent.observe_reward, in_axes=(None, 0, 0))(state.agent, hidden, reward)
 
     def by_agent(self, act: Callable[..., Any]) -> Callable[..., Any]:
         """Map `act(hidden, observation, key, agent)` of one agent over all agents of one environment."""

@@ -41,6 +41,8 @@ def test_stored_names_are_read_as_todays():
     assert registry.from_config({"part": "redq", "climb": "least"}).policy_q == "min"
     assert registry.from_config({"part": "rloo", "charged": "answer"}).kl_placement == "reward-sequence"
     assert registry.from_config({"part": "own", "random_steps": 8}).random_steps == 8
+    fixed = registry.from_config({"part": "forage.tasks.distributions:Fixed", "field": "length", "value": 0.5})
+    assert type(fixed).__name__ == "Constant"
     assert registry.from_config({"part": "c51", "low": -8.0, "high": 8.0}).low == -8  # which is called so today
 
 
