@@ -101,7 +101,18 @@ def with_former(value: Any, option: str = "") -> Any:
     return FORMER_PARTS.get(value, value) if option in ("part", "behaviour") else value
 
 
-WATCHED: dict[str, str] = {
+FUNCTIONS: dict[str, str] = {
+    "evaluated": "evaluation_return",
+    "judged": "interval_verdict",
+    "learned": "train_agent",
+    "loosely": "weak_swing_up",
+    "played": "play_rule",
+    "record": "record_clip",
+    "written": "write_texts",
+}
+"""Functions that claims call and that their results depend on, by their former names, with the new ones."""
+
+WATCHED: dict[str, str] = FUNCTIONS | {
     "Before": "PriorRun",
     "Guided": "GuidedAugmentation",
     "Lesson": "ActionAdvice",
@@ -115,16 +126,9 @@ WATCHED: dict[str, str] = {
     "Target.padded": "Target.pad_episodes",
     "Target.taken": "Target.taken_probability",
     "Weighted": "WeightedRewards",
-    "evaluated": "evaluation_return",
     "flat": "flatten_observation",
-    "learned": "train_agent",
-    "loosely": "weak_swing_up",
-    "played": "play_rule",
-    "written": "write_texts",
     "inside": "clip_interval",
-    "judged": "interval_verdict",
     "marginalised": "marginalised_importance",
-    "record": "record_clip",
     "verdict": "join_verdicts",
 }
 """Classes, methods and functions that results of claims depend on, by their former names, with the new ones."""
@@ -136,17 +140,10 @@ TARGETS: dict[str, str] = {
 }
 """`module:Class` of parts without a name, by their former names, with the new ones."""
 
-CALLED: dict[str, str] = {
-    "evaluated": "evaluation_return",
-    "learned": "train_agent",
-    "loosely": "weak_swing_up",
+CALLED: dict[str, str] = FUNCTIONS | {
     "make_setup": "resolve",
-    "played": "play_rule",
-    "written": "write_texts",
     "Ended": "CutAsTerminated",
-    "judged": "interval_verdict",
     "read": "read_data",
-    "record": "record_clip",
     "search": "breadth_first",
     "write": "write_data",
 }

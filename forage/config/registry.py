@@ -372,13 +372,17 @@ def origin_of(part: Any) -> dict[str, str]:
     return {} if package is None or package.own else {ORIGIN: package.title}
 
 
+def current_name(config: dict[str, Any]) -> str:
+    """Return the present name of a part that is stored as plain data; other packages keep their names."""
+    return config["part"] if config.get(ORIGIN) else former.stored_name(config["part"])
+
+
 def stored_target(config: dict[str, Any]) -> str | None:
     """Return `module:Class` of a part that is stored as plain data; None if no installed part has its name.
 
     A part of a package is looked up there, so that no other package and no newer part of Forage takes its place.
     """
-    package = config.get(ORIGIN)
-    name = config["part"] if package else former.stored_name(config["part"])
+    package, name = config.get(ORIGIN), current_name(config)
     if package and ":" not in name:
         from forage.config import packages
 
@@ -468,8 +472,7 @@ def make_part(cls: Any, options: dict[str, Any]) -> Any:
 
 def from_config(config: dict[str, Any]) -> Any:
     """Return the inverse of `to_config`. Raise `PythonObject` for an object stored only as a description."""
-    name = config["part"] if ORIGIN in config else former.stored_name(config["part"])
-    target = stored_target(config)
+    name, target = current_name(config), stored_target(config)
     if target is None and ":" not in name:
         raise ForageError(f"Unknown part {name!r}{nearest(name, [one for port in PORTS for one in parts(port)])}")
     cls = load(target) if target else own_class(name)
