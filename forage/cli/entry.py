@@ -1,5 +1,7 @@
 """The command line. Answers without loading JAX if it can; every error is one sentence and exit code 2.
 
+`forage --help` loads this module and few others: what only a command needs is imported where the command begins.
+
 Each command is a module of this package with a function `run(positional, words)` and a text `HELP`, from which
 completion takes its options too. If help depends on the arguments, `explain(positional, words)` returns it.
 """
@@ -14,12 +16,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn, TextIO
 
-from forage.cli.arguments import FLAGS, LISTS, named_options
-from forage.config import options
 from forage.core import streams
 from forage.core.errors import ForageError, Notice, RunInterrupted, did_you_mean, nearest, unusable
-from forage.core.records import printable
-from forage.core.trust import granting
 
 HELP = """\
 forage: reinforcement learning with one loop, seven ports and honest numbers
@@ -139,6 +137,8 @@ def as_command(work: Callable[[], int | None]) -> NoReturn:
 
 def complain(text: str) -> None:
     """Print one sentence on standard error, if that can still be written."""
+    from forage.core.records import printable
+
     said = printable(" ".join(text.split()))
     with contextlib.suppress(OSError, ValueError):
         print(said if said.endswith((".", "?")) else f"{said.rstrip(':')}.", file=sys.stderr, flush=True)
@@ -186,6 +186,10 @@ def run(arguments: list[str]) -> int:
     if command not in COMMANDS:
         hint = nearest(command, COMMANDS)
         raise ForageError(f"Unknown command {command!r}{'; forage --help lists them.' if hint == '.' else hint}")
+    from forage.cli.arguments import FLAGS, LISTS
+    from forage.config import options
+    from forage.core.trust import granting
+
     module = importlib.import_module(f"forage.cli.{command}")
     refuse_single_hyphens(rest, module.HELP)
     positional, words = options.split(["--help" if word == "-h" else word for word in rest], FLAGS, LISTS)
@@ -206,6 +210,8 @@ def refuse_single_hyphens(words: list[str], text: str) -> None:
     """Raise `ForageError` for options such as `-s`, suggesting the options of a help text that start with the
     letter.
     """
+    from forage.cli.arguments import named_options
+
     for before, word in zip(["", *words], words, strict=False):
         if re.match(r"-[a-z]", word) and word != "-h" and not before.startswith("--"):
             meant = [f"--{name}" for name in named_options(text) if name.startswith(word[1:])]

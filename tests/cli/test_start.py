@@ -26,3 +26,12 @@ for words in {commands!r}:
     assert result.returncode == 0, result.stderr
     loaded = [line.split()[1:] for line in result.stdout.splitlines() if line.startswith("LOADED")]
     assert loaded == [" ".join(words).split() for words in commands]
+
+
+def test_help_loads_no_tables():
+    code = "import sys; from forage.cli.entry import run; run(['--help']); print('LOADED', *sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=small.PATIENCE)
+    loaded = result.stdout.partition("LOADED")[2].split()
+    assert "forage.cli.entry" in loaded, result.stderr
+    tables = [name for name in loaded if name.startswith(("forage.config", "forage.agents", "forage.environments"))]
+    assert not tables + [name for name in ("jax", "numpy", "json", "inspect", "hashlib") if name in loaded]
