@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from forage.environments import make as make
     from forage.loop.plain import PlainPolicy as PlainPolicy
     from forage.loop.policy import Policy as Policy
+    from forage.runs.listing import list_runs as list_runs
     from forage.runs.run import Run as Run
     from forage.runs.trackers import register_tracker as register_tracker
     from forage.runs.trackers.base import Tracker as Tracker
@@ -51,6 +52,7 @@ _WHERE = {
     "report": "forage.studies.report",
     "tune": "forage.studies.tuning.tune",
     "claim": "forage.studies.claims.running:run",
+    "list_runs": "forage.runs.listing",
     "Run": "forage.runs.run",
     "load": "forage.config.saved",
     "trust": "forage.config.trusting",

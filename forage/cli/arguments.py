@@ -13,7 +13,21 @@ from forage.core.errors import ForageError, nearest
 
 LISTS = {"wrap", "grid", "under", "over"}  # may be given more than once
 FLAGS = {option.word or option.name for option in OPTIONS if option.flag} | {
-    *("quiet", "json", "plain", "help", "anyway", "film", "problem", "sample", "private", "all", "lossy", "narrow")
+    *(
+        "quiet",
+        "json",
+        "plain",
+        "help",
+        "anyway",
+        "film",
+        "problem",
+        "sample",
+        "private",
+        "all",
+        "lossy",
+        "narrow",
+        "reverse",
+    )
 }
 
 

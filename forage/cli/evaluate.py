@@ -86,9 +86,11 @@ def run(positional: list[str], words: options.Words) -> None:
             **elsewhere,
         )
         return
+    from forage.core.records import range_in
+    from forage.evaluation.statistics import by_setting
     from forage.runs import training
     from forage.runs.display import Notes, Progress, duration
-    from forage.runs.run import Run, by_setting, range_in, score_data
+    from forage.runs.run import Run, score_data
     from forage.runs.scoring import normalised_words, score_lines
 
     training.use_compilation_cache()

@@ -25,34 +25,6 @@ from forage.loop.policy import Policy, actions_of
 KEPT = "kept"  # the folder of the agents that a run keeps beside its newest
 
 
-NEEDED = ("agent", "environment", "steps", "seeds", "sweep", "spec")
-"""The keys that every run's configuration has."""
-
-
-def read_config(directory: Path) -> dict[str, Any]:
-    """Return a run's configuration. Raise `ForageError` if there is none, or one of another kind."""
-    path = directory / "config.json"
-    try:
-        config = records.parse_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ForageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
-    missing = [name for name in NEEDED if not isinstance(config, dict) or name not in config]
-    if missing:
-        raise ForageError(f"{path} is not the configuration of a run of Forage: it has no {missing[0]!r}.")
-    if wrong := records.wrong_config(config):
-        raise ForageError(f"{path} is not the configuration of a run of Forage: {wrong}.")
-    config["spec"]["name"] = records.one_line(config["spec"]["name"])
-    return config
-
-
-def read_evaluation(directory: Path) -> dict[str, Any] | None:
-    """Return a run's evaluation; `None` before there is one, or if a crash of the machine left its file empty."""
-    path = directory / "evaluation.json"
-    if not path.exists() or not path.stat().st_size:
-        return None
-    return records.read_record(path, records.wrong_evaluation)
-
-
 def load_policy(
     directory: str | os.PathLike[str],
     seed: int | None = None,
@@ -74,12 +46,12 @@ def load_policy(
     path = Path(directory)
     if not (path / "agent.npz").exists():
         raise ForageError(f"{path} holds no trained agent: it has no agent.npz.")
-    config = read_config(path)
+    config = records.read_config(path)
     with guard_imports(path, {"agent": config["agent"]}):
         agent = from_config(at_last(config["agent"]))
     spec = spec_from_config(config)
     members = members_of(config["sweep"], config["seeds"])
-    evaluation = read_evaluation(path)
+    evaluation = records.read_evaluation(path)
     wanted = settings if seed is None else {"seed": seed} | settings
     returns = None if evaluation is None else evaluation["return"]
     if returns is not None and len(returns) != len(members):

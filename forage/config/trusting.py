@@ -133,7 +133,7 @@ def trust(run: str | os.PathLike[str]) -> None:
     Prints each, a file with its hash, and remembers it for this machine: until the file changes, nothing that reads the
     run asks again. `run`: the run's directory.
     """
-    from forage.config.saved import read_config
+    from forage.core.records import read_config
 
     path = Path(run)
     if not (path / "config.json").exists():

@@ -6,6 +6,7 @@ Texts come back without control characters, which could clear a terminal or turn
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -85,6 +86,44 @@ def read_record(path: Path, fits: Callable[[dict[str, Any]], str] = lambda found
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error).rstrip(".")
         raise ForageError(f"{path} cannot be read: {why}.") from error
+
+
+NEEDED = ("agent", "environment", "steps", "seeds", "sweep", "spec")
+"""The keys that every run's configuration has."""
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    """Return a run's configuration. Raise `ForageError` if there is none, or one of another kind."""
+    path = directory / "config.json"
+    try:
+        config = parse_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ForageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+    missing = [name for name in NEEDED if not isinstance(config, dict) or name not in config]
+    if missing:
+        raise ForageError(f"{path} is not the configuration of a run of Forage: it has no {missing[0]!r}.")
+    if wrong := wrong_config(config):
+        raise ForageError(f"{path} is not the configuration of a run of Forage: {wrong}.")
+    config["spec"]["name"] = one_line(config["spec"]["name"])
+    return config
+
+
+def read_evaluation(directory: Path) -> dict[str, Any] | None:
+    """Return a run's evaluation; `None` before there is one, or if a crash of the machine left its file empty."""
+    path = directory / "evaluation.json"
+    if not path.exists() or not path.stat().st_size:
+        return None
+    return read_record(path, wrong_evaluation)
+
+
+def range_in(evaluation: dict[str, Any] | None) -> tuple[float, float] | None:
+    """Return the range of the return, if the evaluation holds it."""
+    found = (evaluation or {}).get("return_range")
+    known = isinstance(found, list) and len(found) == 2 and all(isinstance(end, int | float | None) for end in found)
+    if not known:
+        return None
+    low, high = found
+    return -math.inf if low is None else low, math.inf if high is None else high
 
 
 def read_lines(

@@ -21,6 +21,11 @@ def settings_of(sweep: dict[str, list[float]]) -> list[dict[str, Any]]:
     return [dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values())]
 
 
+def label_of(member: dict[str, Any]) -> str:
+    """Return the settings of a member, without its seed: `learning_rate=0.001`; empty without a sweep."""
+    return ", ".join(f"{name}={value:g}" for name, value in member.items() if name != "seed")
+
+
 def best_member(
     what: str,
     members: list[dict[str, Any]],

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from forage.core.errors import ForageError
+from forage.core.sweep import label_of
 
 Scores = Float[np.ndarray, " seeds"] | Float[np.ndarray, "seeds tasks"]
 Statistic = Callable[..., Any]
@@ -183,6 +184,19 @@ def score(
     if len(scores) < FEW and scores.shape[1] == 1 and statistic in (interquartile_mean, mean):
         return Score(value, *clip_interval(student_interval(scores[:, 0], confidence), within), seeds=len(scores))
     return Score(value, *bootstrap_interval(scores, statistic, confidence, resamples), seeds=len(scores))
+
+
+def by_setting(
+    members: list[dict[str, Any]],
+    values: list[float | None],
+    statistic: Statistic = interquartile_mean,
+    within: Ends | None = None,
+) -> dict[str, Score]:
+    """Return the score of each setting over its seeds. `within`: the smallest and the largest possible value."""
+    groups: dict[str, list[float | None]] = {}
+    for member, value in zip(members, values, strict=True):
+        groups.setdefault(label_of(member), []).append(value)
+    return {label: score(np.array(group, float), statistic=statistic, within=within) for label, group in groups.items()}
 
 
 def clip_interval(interval: tuple[float, float], within: Ends | None) -> tuple[float, float]:

@@ -11,9 +11,8 @@ import jax
 from forage.core import prng
 from forage.core.sweep import best_member
 from forage.core.types import ForageError
-from forage.evaluation.statistics import Score
+from forage.evaluation.statistics import Score, by_setting
 from forage.loop.policy import Policy
-from forage.runs.run import by_setting
 from forage.runs.scoring import check_episodes, evaluate_agents
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ from forage.config.run_config import RunConfig
 from forage.config.saved import KEPT, agent_states
 from forage.core import checkpoint
 from forage.core.types import ForageError
+from forage.evaluation.statistics import by_setting
 from forage.loop.runner import Runner
 from forage.runs.display import Progress
-from forage.runs.run import Run, by_setting
+from forage.runs.run import Run
 
 SHARE = 20
 """Saving takes at most 1 / `SHARE` of the time."""

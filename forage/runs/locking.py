@@ -6,11 +6,11 @@ import contextlib
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from forage.core.errors import RunInterrupted, warn
-from forage.core.types import ForageError
+from forage.core.errors import ForageError, RunInterrupted, warn
 
 LOCK = ".lock"
 """A locked file in a run's directory, for file systems without locks of directories, such as network disks."""
@@ -18,6 +18,10 @@ OURS = re.compile(r"\..+\.\d+\.tmp")
 """The temporary name of a file being written: its name and the number of the process."""
 held: set[Path] = set()
 """Directories that this process holds. Locks of files do not exclude the process that took them."""
+
+
+class DirectoryInUse(ForageError):
+    """Another process holds the lock of a directory."""
 
 
 @contextlib.contextmanager
@@ -33,7 +37,7 @@ def lock_directory(directory: Path) -> Iterator[None]:
         raise ForageError(f"Could not make {directory}: {error.strerror or error}.") from error
     place = directory.resolve()
     if place in held:
-        raise ForageError(in_use(directory))
+        raise DirectoryInUse(in_use(directory))
     with contextlib.ExitStack() as stack:
         if lock(directory, stack):
             for left in (*directory.glob(".*.tmp"), *directory.glob("checkpoints/.*.tmp")):
@@ -60,10 +64,15 @@ def lock(directory: Path, stack: contextlib.ExitStack) -> bool:
     descriptor = os.open(directory, os.O_RDONLY)
     stack.callback(os.close, descriptor)
     try:
+        for wait in (0.0, 0.02, 0.1):  # `is_locked` holds a shared lock for an instant
+            time.sleep(wait)
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
     except BlockingIOError:
-        raise ForageError(in_use(directory)) from None
+        raise DirectoryInUse(in_use(directory)) from None
     except OSError:  # a file system that locks only files, or not at all
         pass
     try:
@@ -72,10 +81,47 @@ def lock(directory: Path, stack: contextlib.ExitStack) -> bool:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
     except (BlockingIOError, PermissionError):
-        raise ForageError(in_use(directory)) from None
+        raise DirectoryInUse(in_use(directory)) from None
     except OSError as error:
         warn(f"{directory} cannot be locked ({error.strerror or error}); see to it that no other process trains there.")
         return False
+
+
+@contextlib.contextmanager
+def try_lock(directory: Path) -> Iterator[bool]:
+    """Hold the lock of a directory, made if it is missing, unless another process does; yield whether it is held."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(lock_directory(directory))
+        except DirectoryInUse:
+            yield False
+            return
+        yield True
+
+
+def is_locked(directory: Path) -> bool:
+    """Return whether a process holds the lock of a directory; leaves the lock as it is."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    if directory.resolve() in held:  # to close a file of ours would release its lock
+        return True
+    for path, take in ((directory, fcntl.flock), (directory / LOCK, fcntl.lockf)):
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except OSError:
+            continue
+        try:
+            # Shared, and for an instant; `lock` tries again for longer than that.
+            take(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            return True
+        except OSError:
+            continue
+        finally:
+            os.close(descriptor)
+    return False
 
 
 @contextlib.contextmanager

@@ -19,7 +19,6 @@ DIRECTORY/sweep.png          in a sweep, the score of each setting against its v
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -28,16 +27,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from forage.config import registry
-from forage.config.saved import NEEDED, load_policy, read_config, read_evaluation
+from forage.config.saved import load_policy
 from forage.config.trusting import guard_imports
 from forage.core import checkpoint, records
 from forage.core.errors import check_path
 from forage.core.plain import dumps
-from forage.core.records import printable
-from forage.core.sweep import members_of, settings_of
+from forage.core.records import NEEDED, printable, range_in, read_config, read_evaluation
+from forage.core.sweep import label_of, members_of, settings_of
 from forage.core.types import ForageError
 from forage.evaluation.plots import curve
-from forage.evaluation.statistics import Ends, Score, Statistic, interquartile_mean, score
+from forage.evaluation.statistics import Score, by_setting
 from forage.evaluation.sweep_plot import draw_sweep_scores
 from forage.loop.policy import AUTO, Policy, actions_of
 from forage.runs.curve import Curve, Texts, read_rows, read_texts
@@ -349,34 +348,6 @@ def check_no_others(directory: Path, ours: Sequence[str], is_ours: Callable[[dic
 def is_of_run(found: dict[str, Any]) -> bool:
     """Return whether a file is a run's versions or its configuration."""
     return {"forage", "jax", "equinox"} <= found.keys() or set(NEEDED) <= found.keys()
-
-
-def label_of(member: dict[str, Any]) -> str:
-    """Return the settings of a member, without its seed: `learning_rate=0.001`; empty without a sweep."""
-    return ", ".join(f"{name}={value:g}" for name, value in member.items() if name != "seed")
-
-
-def by_setting(
-    members: list[dict[str, Any]],
-    values: list[float | None],
-    statistic: Statistic = interquartile_mean,
-    within: Ends | None = None,
-) -> dict[str, Score]:
-    """Return the score of each setting over its seeds. `within`: the smallest and the largest possible value."""
-    groups: dict[str, list[float | None]] = {}
-    for member, value in zip(members, values, strict=True):
-        groups.setdefault(label_of(member), []).append(value)
-    return {label: score(np.array(group, float), statistic=statistic, within=within) for label, group in groups.items()}
-
-
-def range_in(evaluation: dict[str, Any] | None) -> Ends | None:
-    """Return the range of the return, if the evaluation holds it."""
-    found = (evaluation or {}).get("return_range")
-    known = isinstance(found, list) and len(found) == 2 and all(isinstance(end, int | float | None) for end in found)
-    if not known:
-        return None
-    low, high = found
-    return -math.inf if low is None else low, math.inf if high is None else high
 
 
 def normalise_score(one: Score, ends: dict[str, float]) -> Score:

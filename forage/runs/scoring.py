@@ -15,15 +15,16 @@ import numpy as np
 from forage.config.run_config import RunConfig
 from forage.core import checkpoint, prng
 from forage.core.ports import Environment, range_of_returns
+from forage.core.records import range_in
 from forage.core.sweep import members_of
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.make import OURS
-from forage.evaluation.statistics import Score, clip_interval, mean, name_of_mean, student_interval
+from forage.evaluation.statistics import Score, by_setting, clip_interval, mean, name_of_mean, student_interval
 from forage.loop.policy import ACTIONS, AUTO
 from forage.loop.runner import Runner
 from forage.loop.soundness import check_returns
 from forage.runs.curve import column_name, to_float
-from forage.runs.run import Run, by_setting, normalise_score, plain_score, range_in
+from forage.runs.run import Run, normalise_score, plain_score
 from forage.tasks.same import Same
 
 MOST_EPISODES = 1_000_000  # of one evaluation: their returns are kept in one file

@@ -15,7 +15,7 @@ import numpy as np
 from forage.config.run_config import RunConfig
 from forage.core import compiling, prng, streams
 from forage.core.errors import InterruptedCompiling, RunInterrupted
-from forage.core.records import printable
+from forage.core.records import printable, range_in
 from forage.core.types import ForageError
 from forage.loop.learner import Report
 from forage.loop.runner import Runner
@@ -27,7 +27,7 @@ from forage.runs.callbacks import Callback, CallbackFailed, View
 from forage.runs.checkpoints import Checkpoints, Interval, Keeping, is_full
 from forage.runs.curve import TEXTS_FILE, CurveRows, Totals, columns, newest, quiet_since, read_rows, texts_row
 from forage.runs.faults import Bounds, Finite
-from forage.runs.run import Run, range_in, write_json
+from forage.runs.run import Run, write_json
 from forage.runs.scoring import cut_sentence, evaluate_agents, return_range, said_if_long, score_agents, step_limit
 from forage.runs.starting import Inheritance, handover_record
 from forage.runs.summary import conclude, device_failure, introduction

@@ -22,9 +22,9 @@ from forage.core import checkpoint, spaces
 from forage.core.checkpoint import Leaf
 from forage.core.sweep import best_member, member_words, members_of
 from forage.core.types import ForageError
-from forage.evaluation.statistics import Score
+from forage.evaluation.statistics import Score, by_setting
 from forage.loop.runner import Runner
-from forage.runs.run import Run, by_setting
+from forage.runs.run import Run
 
 NETWORKS = ("hidden_sizes", "value_sizes", "activation", "layer_norm", "encoder", "optimiser", "state_dependent_noise")
 NETWORKS += ("critics", "critic_norm", "bins", "lowest_value", "highest_value", "quantiles", "discount")

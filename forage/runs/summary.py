@@ -10,10 +10,11 @@ import numpy as np
 
 from forage.config.run_config import RunConfig
 from forage.core.ports import Environment, Evolver
-from forage.core.records import printable
+from forage.core.records import printable, range_in
 from forage.core.schedule import is_schedule
 from forage.core.spaces import reading
 from forage.evaluation.maps import heat_map
+from forage.evaluation.statistics import by_setting
 from forage.loop.runner import Runner
 from forage.loop.watch import time_shares
 from forage.memory.around import innermost
@@ -23,7 +24,7 @@ from forage.rewards.environment import EnvironmentReward
 from forage.runs.changes import flatten_config, history_sentences, record_event
 from forage.runs.curve import NEWEST
 from forage.runs.display import duration
-from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, range_in, score_data, write_json
+from forage.runs.run import Run, draw_curve, draw_sweep, score_data, write_json
 from forage.runs.scoring import normalised_words, score_lines
 
 

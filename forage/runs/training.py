@@ -27,8 +27,9 @@ from forage.core import prng
 from forage.core.loading import check_not_importing
 from forage.core.mesh import Devices, Shape, prepare_devices
 from forage.core.ports import Agent, Behaviour, Memory, Rewards, Starts, Tasks
+from forage.core.records import range_in
 from forage.core.types import ForageError
-from forage.evaluation.statistics import Score
+from forage.evaluation.statistics import Score, by_setting
 from forage.loop.cluster.hosts import Channel
 from forage.loop.policy import AUTO
 from forage.loop.runner import Runner
@@ -42,7 +43,7 @@ from forage.runs.checkpoints import check_keeping, take_kept
 from forage.runs.joining import lead, runner_on
 from forage.runs.locking import lock_directory, removed_if_failed
 from forage.runs.provenance import changed_code, differences, said_of_code, version_record
-from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, range_in, read_json, write_json
+from forage.runs.run import Run, draw_curve, draw_sweep, read_json, write_json
 from forage.runs.scoring import MOST_EPISODE_SEED, check_episodes, load_agents, said_if_long, score_agents
 from forage.runs.session import Session
 from forage.runs.starting import Inheritance, continue_parent, from_parent, make_inheritance

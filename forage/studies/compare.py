@@ -13,6 +13,7 @@ from forage.config import registry
 from forage.config.environment import resolve_environment
 from forage.core.errors import ForageError
 from forage.core.fields import value_of
+from forage.core.records import range_in
 from forage.environments.plain import from_plain
 from forage.evaluation.comparison import probability_of_improvement, welch_difference
 from forage.evaluation.plots import curve
@@ -20,7 +21,7 @@ from forage.evaluation.power import seeds_needed
 from forage.evaluation.statistics import FEW, Ends, Score, clip_interval, score
 from forage.loop.policy import AUTO
 from forage.runs.changes import without_address
-from forage.runs.run import Run, range_in, step_unit
+from forage.runs.run import Run, step_unit
 from forage.runs.scoring import choice_sentences
 from forage.tasks.contexts import Draws
 from forage.tasks.distributions import Constant

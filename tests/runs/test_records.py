@@ -17,6 +17,7 @@ from forage.config.resolve import resolve
 from forage.core import checkpoint
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium import saving
+from forage.evaluation.statistics import by_setting
 from forage.loop.host.starts import join_states, split_states
 from forage.loop.watch import Watch
 from forage.rewards.bonuses.rnd import RND
@@ -27,7 +28,7 @@ from forage.runs import capacity, session
 from forage.runs import display as progress
 from forage.runs import provenance as versions
 from forage.runs.curve import CurveRows, read_rows
-from forage.runs.run import by_setting, score_data
+from forage.runs.run import score_data
 from forage.runs.scoring import cut_sentence
 
 

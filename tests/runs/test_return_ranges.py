@@ -8,12 +8,12 @@ import pytest
 
 from forage.config.environment import wrap_environment
 from forage.core.ports import range_of_returns
+from forage.core.records import range_in
 from forage.environments import make
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers.base import Wrapper
 from forage.evaluation.curves import aggregate_curve
 from forage.evaluation.statistics import clip_interval, score
-from forage.runs.run import range_in
 from forage.runs.scoring import holding, return_range
 from forage.tasks.same import Same
 
