@@ -145,7 +145,9 @@ def train(
     check_not_importing()
     check_call(train, {name: value for name, value in arguments.items() if name not in CHECKED_APART})
     said = {name: value for name, value in arguments.items() if value is not DEFAULTS.get(name, MISSING)}
-    said |= former.with_today(said.pop("options"), ARGUMENTS)
+    for option in options:
+        former.check_option(option, ARGUMENTS, "forage.train")
+    said |= said.pop("options")
     if start_from is None:
         return start_run(said)
     said["start_from"] = parent = start_from if isinstance(start_from, Run) else Run(start_from)

@@ -3,6 +3,7 @@
 import pytest
 import small
 
+import forage
 from forage.config import former, registry
 from forage.config.options import ARGUMENTS
 from forage.core.errors import ForageError
@@ -34,6 +35,11 @@ def test_a_former_name_in_python_is_answered_with_todays():
         registry.build("agent", "grpo", {"low": 0.2})
     with pytest.raises(ForageError, match="sac has no option 'memory_size'"):  # it never had one
         registry.build("agent", "sac", {"memory_size": 4})
+    for old, new in (("ahead", "policy_lag"), ("extras", "track"), ("first_come", "async_envs")):
+        with pytest.raises(ForageError, match=f"The option {old} of forage.train is called {new} now"):
+            forage.train("ppo", "CartPole-v1", **{old: 2})
+    with pytest.raises(ForageError, match="The option memory_size of ppo is called gru_size now"):
+        forage.train("ppo", "CartPole-v1", memory_size=4)
 
 
 def test_stored_names_are_read_as_todays():
