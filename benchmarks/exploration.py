@@ -232,7 +232,7 @@ def usual(problem: str) -> list[str]:
 
 def setup_of(method: str, problem: str, seeds: list[int]) -> dict[str, Any]:
     """What `forage.train` is told."""
-    from forage.config.registry import from_config
+    from forage.config.part_data import from_config
 
     how, where = METHODS[method], PROBLEMS[problem]
     return {
@@ -335,7 +335,7 @@ def outdated(method: str, problem: str, cell: dict[str, Any]) -> bool:
     """Whether a default has changed since. What parts do may have changed as well: their versions are in the cell."""
     from forage.config.defaults import default_behaviour, default_memory, make_agent
     from forage.config.former import with_former
-    from forage.config.registry import to_config
+    from forage.config.part_data import to_config
 
     if "reason" in cell:
         return False

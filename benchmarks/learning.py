@@ -137,7 +137,7 @@ def measure(name: str, seeds: list[int], picture: str) -> dict[str, Any]:
     Beside a peer both curves are drawn under the name `picture`.
     """
     import forage
-    from forage.config.registry import from_config
+    from forage.config.part_data import from_config
     from forage.runs.training import use_compilation_cache
 
     use_compilation_cache()

@@ -24,7 +24,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from forage.config.registry import rebuild_value
+from forage.config.part_data import rebuild_value
 from forage.config.resolve import resolve
 from forage.core.plain import dumps
 from forage.core.types import ForageError

@@ -12,7 +12,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from forage.config import registry
+from forage.config import part_options, registry
 from forage.config.describing import docstrings
 from forage.config.presets import presets_of
 from forage.config.ranges import range_words
@@ -78,7 +78,7 @@ def page(port: str, name: str, target: str) -> str:
     command = cls.example
     lines += ["## Run it", "", f"```sh\n{command}\n```" if command.startswith("forage") else f"{command}", ""]
     lines += claims(name)
-    fields = registry.fields(cls)
+    fields = part_options.fields(cls)
     if fields:
         lines += ["## Options", "", "| option | default | range | |", "|---|---|---|---|"]
         for field in fields:

@@ -6,7 +6,7 @@ import functools
 import re
 from typing import Any
 
-from forage.config import former, options, registry
+from forage.config import former, options, part_options, registry
 from forage.config.options import OPTIONS, PORTS
 from forage.config.registry import PartChoice
 from forage.core.errors import ForageError, nearest
@@ -94,7 +94,7 @@ def port_choice(port: str, words: options.Words, base: PartChoice | None = None)
         raise ForageError(f"--{name} needs --{port} NAME too, as in --{port} {next(iter(registry.PORTS[port]))}.")
     choice = registry.choose_part(port, str(words.pop(port))) if port in words else base
     assert choice is not None
-    return choice.with_options(options.fill(words, registry.fields(choice.cls), port, choice.name))
+    return choice.with_options(options.fill(words, part_options.fields(choice.cls), port, choice.name))
 
 
 def seeds(words: options.Words, option: str = "seeds") -> int | tuple[int, ...]:

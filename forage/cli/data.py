@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from forage.cli.arguments import checkpoint_of, display, environment_options, nothing_left, say
-from forage.config import options, registry
+from forage.config import options, part_options, registry
 from forage.core.errors import ForageError, nearest
 
 HELP = """\
@@ -119,7 +119,7 @@ def make(environment: str, words: options.Words) -> None:
     if own and "agent" not in given:
         raise ForageError(f"--{options.hyphens(own[0])} needs --agent NAME too.")
     if "agent" in given:
-        fields = registry.fields(registry.part_class("agent", given["agent"]))
+        fields = part_options.fields(registry.part_class("agent", given["agent"]))
         given["agent_options"] = options.fill(words, fields, "agent", given["agent"])
     nothing_left(words, "data make", [*kinds, "validation", "output", "agent", "narrow", "json", "quiet"])
     from forage.runs.training import use_compilation_cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from forage.cli.arguments import environment_options, nothing_left, say
-from forage.config import options, registry
+from forage.config import options, part_options, registry
 from forage.core.errors import ForageError
 
 HELP = """\
@@ -34,7 +34,7 @@ def run(positional: list[str], words: options.Words) -> None:
             "forage plan takes an agent and an environment: forage plan ppo gymnasium:HalfCheetah-v5 --cores 1,2,16."
         )
     agent, environment = positional
-    fields = registry.fields(registry.part_class("agent", agent))
+    fields = part_options.fields(registry.part_class("agent", agent))
     json = bool(words.pop("json", False))
     asked = options.parse("cores", words.pop("cores", "1,2,4,8,16,32,64"), tuple[int, ...])
     numbers = {name: options.parse(name, words.pop(name), int) for name in ("seeds", "gpus") if name in words}

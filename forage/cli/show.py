@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from forage.cli.arguments import nothing_left
-from forage.config import options, packages, registry
+from forage.config import options, packages, part_options, registry
 from forage.config.options import fill_columns
 from forage.core.elsewhere import method_elsewhere
 from forage.core.errors import ForageError, nearest
@@ -64,7 +64,7 @@ def show(name: str) -> None:
     print(docstrings(module, cls), "\n")
     print("options")
     print(*option_lines(cls, "" if port == "agent" else f"{port}."), sep="\n")
-    scheduled = [field.name.replace("_", "-") for field in registry.fields(cls) if takes_schedule(cls, field.name)]
+    scheduled = [field.name.replace("_", "-") for field in part_options.fields(cls) if takes_schedule(cls, field.name)]
     if scheduled:
         print("", fill_columns("schedules", f"(docs/networks.md) may stand for {', '.join(scheduled)}:"), sep="\n")
         print("  " + "; ".join(form.partition(" or ")[0] for form in FORMS.values()))
@@ -96,7 +96,7 @@ def own_part(name: str) -> list[tuple[str, str]]:
     if ".py:" not in name:
         return []
     cls = registry.own_class(name)
-    return [(port, name) for port in registry.PORTS if registry.is_a(cls, port.capitalize())]
+    return [(port, name) for port in registry.PORTS if part_options.is_a(cls, port.capitalize())]
 
 
 def show_wrapper(name: str) -> None:

@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from forage.cli.arguments import port_choice, take_options
-from forage.config import former, options, registry
+from forage.config import former, options, part_options, registry
 from forage.config.options import PORTS
 from forage.core.elsewhere import ABSENT_IN_TRAINING
 from forage.core.errors import ForageError, nearest
@@ -88,7 +88,7 @@ def base_arguments(given: dict[str, Any], words: options.Words) -> tuple[str, di
 
 def agent_options(words: options.Words, agent: registry.PartChoice) -> dict[str, Any]:
     """Take the agent's options out of the words. Raise `ForageError` for a word that is left."""
-    fields = registry.fields(agent.cls)
+    fields = part_options.fields(agent.cls)
     found = options.fill(words, fields, "", agent.name)
     if words:
         unknown = next(iter(words))

@@ -9,7 +9,7 @@ from forage.cli.arguments import (
     seeds,
     take_options,
 )
-from forage.config import options, registry
+from forage.config import options, part_options, registry
 from forage.config.options import PORTS
 from forage.core.errors import ForageError
 
@@ -65,7 +65,7 @@ def run(positional: list[str], words: options.Words) -> None:
     for port in PORTS:
         if (chosen := port_choice(port, words)) is not None:
             arguments[port] = chosen.build_part()
-    fields = registry.fields(part)
+    fields = part_options.fields(part)
     arguments["agent_options"] = options.fill(words, fields, "", agent)
     known = ["over", "method", "trials", "batch", "steps", "directory", "seeds", "tuning-seeds", "evaluation-actions"]
     known += ["wrap", *PORTS]

@@ -7,7 +7,7 @@ import functools
 from pathlib import Path
 
 from forage.config import packages
-from forage.config.registry import meaning_of, parse_comments
+from forage.config.part_options import meaning_of, parse_comments
 from forage.core.errors import ForageError
 from forage.core.settings import Setting
 

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
+from forage.config.part_data import from_config
+from forage.config.part_options import fields
 from forage.config.presets import ATARI, NORMALISED, SMALL_IMAGES, SMALL_PPO, Preset, presets_of
-from forage.config.registry import fields, from_config, part_class, part_name, target_of
+from forage.config.registry import part_class, part_name, target_of
 from forage.core.ports import Agent, Behaviour, Memory, Rewards, Starts
 from forage.core.spaces import Tokens, describe_space, is_bounded_box, observation_part
 from forage.core.types import Spec

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from forage.config import options, registry
+from forage.config import options, part_options, registry
 from forage.config.options import columns, hyphens
 from forage.config.ranges import range_words
 from forage.core.ports.needs import Needs
@@ -20,7 +20,7 @@ LEFT = 42  # columns for an option and its default
 
 def option_lines(cls: type, prefix: str = "") -> Iterator[str]:
     """Yield a line for each option of a part: its name, default, meaning and range."""
-    for field in registry.fields(cls):
+    for field in part_options.fields(cls):
         allowed = range_words(cls, field.name)
         meaning = f"{field.help} ({allowed})" if allowed else field.help
         default = "required" if field.required else field.default
@@ -53,8 +53,8 @@ def environment_lines(name: str) -> Iterator[str]:
     if maker := maker_of(name):
         for option, value in maker[1].items():
             yield from option_line(f"--env.{hyphens(option)}", value, "")
-    elif registry.is_a(type(made), "Environment"):
-        for field in registry.fields(type(made)):
+    elif part_options.is_a(type(made), "Environment"):
+        for field in part_options.fields(type(made)):
             allowed = declared_range(type(made), field.name)
             meaning = f"{field.help} ({allowed.words()})" if allowed else field.help
             yield from option_line(f"--env.{hyphens(field.name)}", getattr(made, field.name), meaning.strip())
@@ -121,7 +121,7 @@ def port_lines(agent: str, words: options.Words) -> Iterator[str]:
 
 def docstrings(module: Any, cls: type) -> str:
     """Return the docstrings of a module and its class; of a named setting its own, and its options."""
-    if row := registry.setting_of(cls):
+    if row := part_options.setting_of(cls):
         return f"{cls.__doc__}\n\n{setting_words(row)}"
     said = [inspect.cleandoc(text) for text in (module.__doc__, cls.__doc__) if text]
     return "\n\n".join(dict.fromkeys(said))
@@ -129,7 +129,7 @@ def docstrings(module: Any, cls: type) -> str:
 
 def setting_words(row: Setting) -> str:
     """Return a sentence about the options of another part that a named setting changes."""
-    known = {field.name for field in registry.fields(registry.load(row.base))}
+    known = {field.name for field in part_options.fields(registry.load(row.base))}
     ports = {f"usual_{port}": port for port in registry.PORTS}
     said = [f"--{hyphens(name)} {option_words(value)}" for name, value in row.defaults.items() if name in known]
     said += [f"--{ports[name]} {value}" for name, value in row.defaults.items() if name in ports]

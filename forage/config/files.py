@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from forage.config import former, registry
+from forage.config import former, part_data, part_options, registry
 from forage.config.options import OPTIONS, PORTS
 from forage.config.ranges import check_kinds
 from forage.config.registry import PartChoice
@@ -94,7 +94,7 @@ def or_of_agent(name: str, config: dict[str, Any], known: list[str]) -> str:
     agent = config.get("agent")
     agent = agent.get("part") if isinstance(agent, dict) else agent
     if agent and registry.target_of("agent", agent):
-        fields = [field.name for field in registry.fields(registry.part_class("agent", agent))]
+        fields = [field.name for field in part_options.fields(registry.part_class("agent", agent))]
         if own := name if name in fields else next(iter(ours(name, {field: field for field in fields})), ""):
             return f'; it is an option of the agent, as in agent = {{part = "{agent}", {own} = ...}}.'
     return nearest(name, known)
@@ -125,15 +125,15 @@ def choice_of(where: str, port: str, stored: Any) -> PartChoice:
         return registry.choose_part(port, stored)
     if not isinstance(stored, dict) or not isinstance(stored.get("part"), str):
         raise ForageError(f"{port} in {where} is a name, or a table with `part`, its name; not {stored!r}.")
-    name = registry.stored_name(stored)
+    name = part_data.stored_name(stored)
     choice = registry.choose_part(port, name)
-    known = {field.name: field for field in registry.fields(choice.cls)}
+    known = {field.name: field for field in part_options.fields(choice.cls)}
     options: dict[str, Any] = {}
     for key, value in former.with_today(stored, known).items():
         key = key.replace("-", "_")
-        if key not in ("part", registry.ORIGIN):
+        if key not in ("part", part_data.ORIGIN):
             registry.check_options(name, [key], known)
-            value, usual = registry.rebuild_value(value, f"{name}'s {key}"), known[key].default
+            value, usual = part_data.rebuild_value(value, f"{name}'s {key}"), known[key].default
             options[key] = float(value) if isinstance(usual, float) and type(value) is int else value
     types = {name: field.type for name, field in known.items()}
     check_kinds({key: value for key, value in options.items() if ":" not in str(value)}, types, f"{name} in {where}")

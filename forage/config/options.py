@@ -19,7 +19,7 @@ from forage.core.elsewhere import ABSENT_OPTIONS
 from forage.core.errors import ForageError, did_you_mean, nearest
 
 if TYPE_CHECKING:
-    from forage.config.registry import Field
+    from forage.config.part_options import Field
 
 
 class Option(NamedTuple):

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from forage.config import former, registry
+from forage.config import former, part_data, part_options, registry
 from forage.config.checks import check_config, seed_numbers
 from forage.config.defaults import (
     NO_DEFAULTS,
@@ -205,13 +205,13 @@ def join_options(
     Raise `ForageError` for an option that the agent lacks, or that the environment or one of the `parts` has too.
     """
     shown = choice.name if isinstance(choice, PartChoice) else registry.short_name(choice)
-    known = {one.name for one in registry.fields(choice.cls if isinstance(choice, PartChoice) else type(choice))}
+    known = {one.name for one in part_options.fields(choice.cls if isinstance(choice, PartChoice) else type(choice))}
     inside = layers(world.environment) if isinstance(world.environment, Environment) else []
     numbers = {word for layer in inside for word in numeric_fields(layer)}
     for word in loose:
         elsewhere = [f"environment_options={{{word!r}: ...}}"] if word in numbers else []
         for port, part in parts.items():
-            if word in {field.name for field in registry.fields(type(part))}:
+            if word in {field.name for field in part_options.fields(type(part))}:
                 elsewhere.append(f"{port}={type(part).__name__}({word}=...)")
         if word not in known and not elsewhere:
             raise unknown_option(word, shown, known)
@@ -316,13 +316,13 @@ def from_config(
         **given,
     }
     if data is not None:
-        given["memory"] = parts["memory"] = registry.from_config(config["memory"]).relocate(data)
+        given["memory"] = parts["memory"] = part_data.from_config(config["memory"]).relocate(data)
     for port in ("agent", *PORTS):
         if port in given:
             continue
         try:
-            parts[port] = registry.from_config(config[port])
-        except registry.PythonObject as error:
+            parts[port] = part_data.from_config(config[port])
+        except part_data.PythonObject as error:
             raise ForageError(
                 f"In this run {str(error).rstrip('.')}; continue it from Python with "
                 f"forage.resume(directory, {port}=...)."

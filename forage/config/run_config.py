@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from gymnasium.spaces import Box
 
-from forage.config import registry
+from forage.config import part_data, registry
 from forage.config.checks import (
     check_learning,
 )
@@ -340,7 +340,7 @@ class RunConfig:
         """Return the environment, the parts and the settings of learning as plain data; see `from_config`."""
         return {
             "environment": self.environment_config,
-            **{port: registry.to_config(getattr(self, port)) for port in ("agent", *PORTS)},
+            **{port: part_data.to_config(getattr(self, port)) for port in ("agent", *PORTS)},
             "steps": self.steps,
             "seeds": self.seeds,
             "sweep": self.sweep,

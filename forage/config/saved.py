@@ -9,8 +9,8 @@ from typing import Any
 
 import jax
 
+from forage.config.part_data import from_config
 from forage.config.ranges import check_kinds
-from forage.config.registry import from_config
 from forage.config.trusting import guard_imports
 from forage.config.values import at_last
 from forage.core import prng, records, spaces

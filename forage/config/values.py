@@ -6,6 +6,7 @@ import dataclasses
 import typing
 from typing import Any
 
+from forage.config.part_options import is_a
 from forage.core.errors import ForageError
 
 OWN = ("activation", "encoder", "optimiser", "augmentation", "progress")
@@ -22,8 +23,6 @@ AT_FIRST = ("initial_", "final_", "prior")
 
 def takes_schedule(cls: type, name: str) -> bool:
     """Return whether a field of a part may hold a schedule: a traced number that counts for as long as a run lasts."""
-    from forage.config.registry import is_a
-
     asked = is_a(cls, "Behaviour") and getattr(cls, "on_host", False)
     if asked or not (any(is_a(cls, port) for port in FOLLOWS) or is_distribution(cls)):
         return False
@@ -102,8 +101,6 @@ def looks_own(text: str) -> bool:
 
 def understood_part(part: Any) -> Any:
     """Return a part that was made in Python with its schedules in place of functions, parts within it likewise."""
-    from forage.config.registry import is_a
-
     if not is_a(type(part), "Part"):
         return part
     changed = {}

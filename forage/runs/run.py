@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from forage.config import registry
+from forage.config import part_data, registry
 from forage.config.saved import load_policy
 from forage.config.trusting import guard_imports
 from forage.core import checkpoint, records
@@ -170,7 +170,7 @@ class Run:
             memory = memory["inner"]
         offline = False
         with contextlib.suppress(ForageError):  # of a package that is not installed here
-            if target := registry.stored_target(memory):
+            if target := part_data.stored_target(memory):
                 offline = registry.load(target).offline  # pyrefly: ignore[missing-attribute]
         return "updates" if offline else "environment steps"
 
@@ -306,7 +306,7 @@ class Run:
     def part(self, port: str) -> Any:
         """Return a part as configured. Raise `ForageError` if its code is not known here."""
         with guard_imports(self.directory, {port: self.config[port]}):
-            return registry.from_config(self.config[port])
+            return part_data.from_config(self.config[port])
 
     @property
     def checkpoints(self) -> list[Path]:

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from forage.behaviours.policy import AgentPolicy
-from forage.config import registry, trusting
+from forage.config import part_options, registry, trusting
 from forage.config.files import arguments_of
 from forage.config.options import OPTIONS
 from forage.config.registry import PartChoice
@@ -63,7 +63,7 @@ def from_parent(parent: Run, given: Mapping[str, Any]) -> dict[str, Any]:
 def networks(parent: Run, agent: str) -> dict[str, Any]:
     """Return the options of a run's agent that decide its networks, as far as another agent has them."""
     of_parent = parent.part("agent")
-    theirs = {field.name for field in registry.fields(registry.part_class("agent", agent))}
+    theirs = {field.name for field in part_options.fields(registry.part_class("agent", agent))}
     return {name: getattr(of_parent, name) for name in NETWORKS if name in theirs and hasattr(of_parent, name)}
 
 

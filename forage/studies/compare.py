@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forage.config import registry
+from forage.config import part_data, registry
 from forage.config.environment import resolve_environment
 from forage.core.errors import ForageError
 from forage.core.fields import value_of
@@ -102,13 +102,13 @@ def tasks_of(run: Run) -> str:
     stored = run.config.get("tasks", {"part": "same"})
     try:
         tasks: Any = (
-            run.part("tasks").evaluation() if "tasks" in run.config else registry.from_config(stored).evaluation()
+            run.part("tasks").evaluation() if "tasks" in run.config else part_data.from_config(stored).evaluation()
         )
         if isinstance(tasks, Draws):
             tasks = without_own(tasks, run.config["environment"])
     except ForageError:  # a Python object, or a part that is not here: what is kept of it has to do
         return in_words(stored)
-    return in_words(registry.to_config(tasks))
+    return in_words(part_data.to_config(tasks))
 
 
 def without_own(tasks: Draws, stored: Mapping[str, Any]) -> Any:
@@ -164,7 +164,7 @@ def cut_of(run: Run) -> str:
     return f"{cut:,} of {every:,} episodes were cut after {evaluation['cut_after']:,} steps" if cut else ""
 
 
-MARKS = ("part", registry.ORIGIN)
+MARKS = ("part", part_data.ORIGIN)
 
 
 def in_words(value: Any) -> str:

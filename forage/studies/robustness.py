@@ -20,8 +20,8 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from forage.config.environment import wrap_innermost
+from forage.config.part_data import to_config
 from forage.config.ranges import check_call
-from forage.config.registry import to_config
 from forage.config.resolve import from_config
 from forage.config.run_config import RunConfig
 from forage.core import prng

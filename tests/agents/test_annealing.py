@@ -10,7 +10,7 @@ import small
 
 from forage.agents.language.base import LanguageAgent
 from forage.agents.offline.iql import IQL
-from forage.config import registry
+from forage.config import part_options, registry
 from forage.config.resolve import resolve
 from forage.core.types import Batch, Clock
 
@@ -60,7 +60,7 @@ def rates(name, options, monkeypatch, moments):
 
 def anneals(name):
     agent = small.ROWS[name][0]
-    fields = registry.fields(registry.part_class("agent", agent))
+    fields = part_options.fields(registry.part_class("agent", agent))
     return name == agent and name not in ELSEWHERE and any(field.name == "final_learning_rate" for field in fields)
 
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from forage.agents.settings import SETTINGS
-from forage.config import declared, registry
+from forage.config import declared, part_data, part_options, registry
 from forage.config.describing import docstrings
 from forage.core.settings import class_of, setting
 
@@ -39,9 +39,9 @@ def test_a_row_has_words_a_source_and_a_page(name):
     assert f" {NAMES[name]} " in row.example
     assert cls.__doc__.startswith(f"{row.summary}\n\n{row.source}.")
     shown = docstrings(sys.modules[cls.__module__], cls)
-    options = [option for option in row.defaults if option in {field.name for field in registry.fields(cls)}]
+    options = [option for option in row.defaults if option in {field.name for field in part_options.fields(cls)}]
     assert options and all(f"--{option.replace('_', '-')} " in shown for option in options)
-    said = {field.name: field.help for field in registry.fields(cls)}
+    said = {field.name: field.help for field in part_options.fields(cls)}
     assert all(said[option] == meaning for option, meaning in row.meanings.items()) and all(said.values())
 
 
@@ -59,16 +59,16 @@ def test_help_reads_rows():
     """Without importing the parts, also for a class that builds on a row."""
     assert declared.summary("forage.agents.settings:SACN") == "SAC with ten critics (SAC-N), for learning from data."
     meanings = declared.meanings("forage.agents.settings:EDAC")
-    known = {field.name: field.help for field in registry.fields(registry.part_class("agent", "edac"))}
+    known = {field.name: field.help for field in part_options.fields(registry.part_class("agent", "edac"))}
     assert meanings == known
     assert declared.meanings("forage.agents.settings:WSRL")["learning_starts"].startswith("steps of the warm-up")
 
 
 def test_stored_agents_are_of_their_class():
     stored = {"part": "redq", "critics": 5, "policy_q": "mean", "target_subset": 2}
-    agent = registry.from_config(stored)
+    agent = part_data.from_config(stored)
     assert type(agent).__name__ == "REDQ" and (agent.critics, agent.policy_delay) == (5, 20)
-    assert registry.to_config(agent) | stored == registry.to_config(agent)
+    assert part_data.to_config(agent) | stored == part_data.to_config(agent)
 
 
 def test_a_part_is_imported_with_its_row_alone():

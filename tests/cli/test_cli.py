@@ -15,7 +15,7 @@ from forage.cli import arguments
 from forage.cli import entry as cli
 from forage.cli.arguments import named_options
 from forage.cli.list import MOST, part_counts
-from forage.config import declared, options, packages, registry
+from forage.config import declared, options, packages, part_options, registry
 from forage.core.types import ForageError
 from forage.runs.run import Run
 
@@ -129,7 +129,7 @@ def test_every_part_can_be_shown(capsys, port, name):
     code, out, err = small.run_command(capsys, "show", name)
     assert (code, err) == (0, "")
     assert out.startswith(f"{name}: {port}\n")
-    fields = registry.fields(registry.part_class(port, name))
+    fields = part_options.fields(registry.part_class(port, name))
     for field in fields:
         assert f"--{'' if port == 'agent' else port + '.'}{field.name.replace('_', '-')} " in out
 
@@ -246,7 +246,7 @@ def test_words_become_the_arguments_of_forage_train():
 def test_help_of_an_agent_its_environment_and_the_ports(capsys):
     code, out, err = small.run_command(capsys, "train", "ppo", "--help")
     assert (code, err) == (0, "")
-    for field in registry.fields(registry.part_class("agent", "ppo")):
+    for field in part_options.fields(registry.part_class("agent", "ppo")):
         assert f"  --{field.name.replace('_', '-')} " in out
     plain = " ".join(out.split())
     assert "--gae-lambda 0.95 decay of the weights of longer returns" in plain
@@ -280,7 +280,7 @@ def test_options_are_read_without_importing_what_has_them():
     """The same names and meanings as from the classes themselves."""
     for table in registry.tables().values():
         for target in table.values():
-            found = {field.name: field.help for field in registry.fields(registry.load(target))}
+            found = {field.name: field.help for field in part_options.fields(registry.load(target))}
             assert declared.meanings(target) == found, target
 
 

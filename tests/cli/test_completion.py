@@ -9,7 +9,7 @@ import small
 
 from forage.cli.completion import SHELLS, candidates
 from forage.cli.entry import COMMANDS
-from forage.config import registry
+from forage.config import part_options, registry
 
 # What is typed, and what must be among the candidates.
 LINES = [
@@ -45,7 +45,7 @@ def test_candidates(line, wanted):
 @pytest.mark.thorough
 def test_every_option_of_every_agent_is_completed():
     for name, target in registry.parts("agent").items():
-        wanted = {f"--{field.name.replace('_', '-')}" for field in registry.fields(registry.load(target))}
+        wanted = {f"--{field.name.replace('_', '-')}" for field in part_options.fields(registry.load(target))}
         assert wanted <= set(candidates(f"forage train {name} CartPole-v1 --"))
 
 

@@ -4,7 +4,7 @@ import pytest
 import small
 
 import forage
-from forage.config import former, registry
+from forage.config import former, part_data, part_options, registry
 from forage.config.options import ARGUMENTS
 from forage.core.errors import ForageError
 from forage.studies.claims import rows
@@ -43,13 +43,13 @@ def test_a_former_name_in_python_is_answered_with_todays():
 
 
 def test_stored_names_are_read_as_todays():
-    assert registry.from_config({"part": "ppo", "memory_size": 4}).gru_size == 4
-    assert registry.from_config({"part": "redq", "climb": "least"}).policy_q == "min"
-    assert registry.from_config({"part": "rloo", "charged": "answer"}).kl_placement == "reward-sequence"
-    assert registry.from_config({"part": "own", "random_steps": 8}).random_steps == 8
-    fixed = registry.from_config({"part": "forage.tasks.distributions:Fixed", "field": "length", "value": 0.5})
+    assert part_data.from_config({"part": "ppo", "memory_size": 4}).gru_size == 4
+    assert part_data.from_config({"part": "redq", "climb": "least"}).policy_q == "min"
+    assert part_data.from_config({"part": "rloo", "charged": "answer"}).kl_placement == "reward-sequence"
+    assert part_data.from_config({"part": "own", "random_steps": 8}).random_steps == 8
+    fixed = part_data.from_config({"part": "forage.tasks.distributions:Fixed", "field": "length", "value": 0.5})
     assert type(fixed).__name__ == "Constant"
-    assert registry.from_config({"part": "c51", "low": -8.0, "high": 8.0}).low == -8  # which is called so today
+    assert part_data.from_config({"part": "c51", "low": -8.0, "high": 8.0}).low == -8  # which is called so today
 
 
 def test_experiments_are_the_same_by_both_names():
@@ -70,6 +70,6 @@ def test_experiments_are_the_same_by_both_names():
 
 def test_todays_names_are_names_of_parts():
     classes = [registry.part_class(port, name) for port in registry.PORTS for name in registry.parts(port)]
-    options = {field.name for cls in classes for field in registry.fields(cls)}
+    options = {field.name for cls in classes for field in part_options.fields(cls)}
     assert {name for names in former.OPTIONS.values() for name in names} <= options | set(ARGUMENTS)
     assert set(former.PARTS.values()) <= {name for port in registry.PORTS for name in registry.parts(port)}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from forage.config import options, registry
+from forage.config import options, part_options, registry
 from forage.config.resolve import resolve
 from forage.core import elsewhere
 from forage.core.errors import ForageError, nearest
@@ -33,7 +33,7 @@ def test_what_is_no_whole_number(value):
 def test_names_of_other_libraries_lead_somewhere():
     known = {"quiet", "plain", "trials", "memory.capacity", *options.ARGUMENTS, *options.WORDS}
     for name in registry.parts("agent"):
-        known |= {field.name for field in registry.fields(registry.part_class("agent", name))}
+        known |= {field.name for field in part_options.fields(registry.part_class("agent", name))}
     for ours in elsewhere.NAMES:
         assert set(ours) <= known, ours
     theirs = [name for names in elsewhere.NAMES.values() for name in names]

@@ -5,9 +5,9 @@ import typing
 import pytest
 from tiers import gate_cases
 
-from forage.config import registry
+from forage.config import part_options, registry
+from forage.config.part_options import MEANINGS
 from forage.config.ranges import RANGES, check_ranges, range_of
-from forage.config.registry import MEANINGS
 from forage.core.ranges import Range
 from forage.core.types import ForageError
 
@@ -15,7 +15,7 @@ PARTS = [(port, name) for port, table in registry.tables().items() for name in t
 
 
 def options_of(port, name):
-    return registry.fields(registry.part_class(port, name))
+    return part_options.fields(registry.part_class(port, name))
 
 
 def is_number(kind):

@@ -8,7 +8,7 @@ import pytest
 import small
 import strangers
 
-from forage.config import declared, packages, registry, trusting
+from forage.config import declared, packages, part_data, registry, trusting
 from forage.config.resolve import from_config, resolve
 from forage.core.types import ForageError
 from forage.runs.provenance import own_code
@@ -95,10 +95,10 @@ def test_a_name_of_two_packages_is_neithers(site, port):
     ]
     with pytest.raises(ForageError, match=r"name one in full: forage_a.effort:Effort or forage_b:Effort"):
         registry.part_class("rewards", "effort")
-    stored = registry.to_config(registry.part_class("rewards", "forage_a.effort:Effort")())
-    assert stored["from"] == "forage-a" and type(registry.from_config(stored)).__module__ == "forage_a.effort"
+    stored = part_data.to_config(registry.part_class("rewards", "forage_a.effort:Effort")())
+    assert stored["from"] == "forage-a" and type(part_data.from_config(stored)).__module__ == "forage_a.effort"
     early = {"part": "effort", "from": "forage-b"}  # stored before the other package was installed
-    assert type(registry.from_config(early)).__module__ == "forage_b"
+    assert type(part_data.from_config(early)).__module__ == "forage_b"
 
 
 @pytest.mark.parametrize(("port", "name"), [("rewards", "rnd"), ("rewards", "uniform"), ("agent", "ppo")])
@@ -134,7 +134,7 @@ def test_a_package_of_any_layout_is_known_by_its_parts(site, module, files):
     assert declared.summary(target) == "A price of effort."
     assert registry.package_words(target) == " (forage-c)"
     part = registry.build("rewards", "effort", {})
-    assert registry.to_config(part) == {"part": "effort", "from": "forage-c"}
+    assert part_data.to_config(part) == {"part": "effort", "from": "forage-c"}
     assert any(
         path.read_text() == files[max(files)] for path in packages.code_files(packages.package_of(target.split(":")[0]))
     )
@@ -179,11 +179,11 @@ def test_a_part_of_a_missing_package_names_the_package(site):
     with pytest.raises(
         ForageError, match=r"^The part 'gone' is of the package forage-gone, which is not installed here"
     ):
-        registry.from_config({"part": "gone", "from": "forage-gone", "weight": 1})
+        part_data.from_config({"part": "gone", "from": "forage-gone", "weight": 1})
     with pytest.raises(ForageError, match=r"^The package forage-a, as it is installed here, has no part 'gone'"):
-        registry.from_config({"part": "gone", "from": "forage-a"})
+        part_data.from_config({"part": "gone", "from": "forage-a"})
     with pytest.raises(ForageError, match=r"which is not installed here"):  # and no part of Forage's takes its place
-        registry.from_config({"part": "none", "from": "forage-gone"})
+        part_data.from_config({"part": "none", "from": "forage-gone"})
 
 
 def test_a_class_that_lacks_methods_is_refused(site):
@@ -215,7 +215,7 @@ def test_parts_of_the_core_are_made_and_stored_without_packages(monkeypatch):
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: 1 / 0)
     for port, name in (("agent", "ppo"), ("rewards", "rnd"), ("memory", "uniform"), ("behaviour", "epsilon-greedy")):
         part = registry.build(port, name, {})
-        assert type(registry.from_config(json.loads(json.dumps(registry.to_config(part))))) is type(part)
+        assert type(part_data.from_config(json.loads(json.dumps(part_data.to_config(part))))) is type(part)
         assert declared.meanings(registry.target_of(port, name))  # of bases that a package hands on, too
     setup = resolve("ppo", "CartPole-v1", steps=1000, seeds=1, rewards="rnd")
     config = json.loads(json.dumps(setup.config(), default=list))

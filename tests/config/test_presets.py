@@ -11,9 +11,10 @@ from gymnasium import spaces
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.policy_gradient.ppo import PPO
 from forage.config.defaults import LENGTHS, choose_defaults, default_behaviour, default_memory, default_steps, preset
+from forage.config.part_data import from_config
 from forage.config.presets import PRESETS, Preset
 from forage.config.ranges import check_ranges
-from forage.config.registry import from_config, part_class
+from forage.config.registry import part_class
 from forage.config.resolve import resolve
 from forage.config.run_config import shorten_memory
 from forage.core.ports import Agent

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import forage
-from forage.config import registry, trusting
+from forage.config import part_data, registry, trusting
 from forage.config.files import arguments_of
 from forage.config.resolve import from_config, resolve
 from forage.config.saved import load_policy
@@ -214,14 +214,14 @@ def test_nothing_is_sent_to_an_address_that_a_run_names(config, home, tmp_path):
     with trusting.guard_imports("runs/x", found):
         for hidden in (endpoint | {"publish": "/home/me"}, {"part": "recorded", "inner": endpoint}):
             with pytest.raises(ForageError, match=r"writes to /home/me|sends to http://attacker"):
-                registry.from_config(hidden)
+                part_data.from_config(hidden)
     registry.build("behaviour", "endpoint", {"url": "http://mine:1/v1"})  # a person's own words
     with trust.granting(), trusting.guard_imports("runs/x", found):
-        registry.from_config(endpoint)
+        part_data.from_config(endpoint)
     with trusting.guard_imports("runs/x", found):
-        registry.from_config(endpoint)
+        part_data.from_config(endpoint)
         with pytest.raises(ForageError, match="other:1"):
-            registry.from_config(endpoint | {"url": "http://other:1/v1"})
+            part_data.from_config(endpoint | {"url": "http://other:1/v1"})
 
 
 def test_a_run_that_begins_with_anothers_weights_asks_for_its_code(config, evil):

@@ -11,7 +11,7 @@ from small import PPO as SMALL
 from small import REPLAY, differing_files
 
 import forage
-from forage.config import options, registry
+from forage.config import options, part_options, registry
 from forage.config.resolve import from_config, resolve
 from forage.config.values import takes_schedule
 from forage.core.ports import Starts
@@ -109,7 +109,7 @@ def test_a_tree_without_schedules_stays_as_it_is():
 
 
 def test_the_command_line_takes_words():
-    fields = registry.fields(forage.PPO)
+    fields = part_options.fields(forage.PPO)
     words = {"learning_rate": "cosine:3e-4,0", "clip": "0.1"}
     assert options.fill(words, fields, "", "ppo") == {"learning_rate": "cosine:3e-4,0", "clip": 0.1}
 

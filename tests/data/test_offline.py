@@ -12,7 +12,7 @@ import small
 from tiers import gate_cases
 
 from forage.agents.offline.iql import IQL, expectile_error
-from forage.config import registry
+from forage.config import part_options, registry
 from forage.config.resolve import from_config, resolve
 from forage.core.types import DATASET, Batch, Clock, Experience, ForageError
 from forage.data import files
@@ -106,7 +106,7 @@ OPTIONS = {"decision-transformer": SEQUENCES, "trajectory-transformer": SEQUENCE
 def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
     data = write_file(tmp_path / "a.npz", environment)
     options = OPTIONS.get(agent, SMALL)
-    if "demonstrations" in (field.name for field in registry.fields(registry.part_class("agent", agent))):
+    if "demonstrations" in (field.name for field in part_options.fields(registry.part_class("agent", agent))):
         options = options | {"demonstrations": data}
     setup = resolve(agent, environment, steps=40, seeds=[3, 7], data=data, agent_options=options)
     runner = setup.runner()

@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 import forage
 from forage.cli.arguments import seeds
-from forage.config import registry
+from forage.config import part_data
 from forage.core.ports import Environment
 from forage.core.types import Step
 from forage.evaluation.statistics import score
@@ -58,7 +58,7 @@ def test_what_a_run_is_resumed_with_is_kept(run):
     Before (seen again): trains so, and `config.json` still says 0.001.
     Now: `config.json` says 1e-05, and `history.jsonl` what it was before which step.
     """
-    agent = dataclasses.replace(registry.from_config(run.config["agent"]), learning_rate=1e-5)
+    agent = dataclasses.replace(part_data.from_config(run.config["agent"]), learning_rate=1e-5)
     was = run.config["agent"]["learning_rate"]
     forage.resume(run.directory, agent=agent, display="quiet")
     assert json.loads((run.directory / "config.json").read_text())["agent"]["learning_rate"] == 1e-05

@@ -15,7 +15,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.policy import AgentPolicy
-from forage.config import registry
+from forage.config import part_options, registry
 from forage.config.defaults import default_memory
 from forage.config.resolve import resolve
 from forage.core import prng
@@ -166,7 +166,7 @@ def test_the_host_resets_evaluation_with_other_seeds(monkeypatch):
 
 def anneals(name):
     """Whether an agent has a learning rate that is annealed."""
-    return any(field.name == "final_learning_rate" for field in registry.fields(registry.part_class("agent", name)))
+    return any(field.name == "final_learning_rate" for field in part_options.fields(registry.part_class("agent", name)))
 
 
 ANNEALED = [name for name in small.AGENTS if name in registry.PORTS["agent"] and anneals(name)]

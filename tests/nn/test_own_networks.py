@@ -13,7 +13,7 @@ from small import PPO, REPLAY
 from tiers import first, gate_cases
 
 import forage
-from forage.config import registry
+from forage.config import part_data
 from forage.config.resolve import from_config, resolve
 from forage.config.saved import load_policy
 from forage.core.ports import ActInputs
@@ -96,7 +96,7 @@ def test_a_function_of_jax_is_kept_by_its_name():
     agent = resolve("ppo", "CartPole-v1", agent_options={"activation": jax.nn.selu, "optimiser": optax.lion}).agent
     assert (agent.activation, agent.optimiser) == ("selu", "lion")
     own = resolve("ppo", "CartPole-v1", agent_options={"activation": lambda x: x**3})
-    assert "object" in registry.to_config(own.agent)["activation"]
+    assert "object" in part_data.to_config(own.agent)["activation"]
 
 
 def test_layer_norm_is_what_it_says():

@@ -9,7 +9,7 @@ import pytest
 import small
 
 from forage.cli.entry import COMMANDS
-from forage.config import registry
+from forage.config import part_options, registry
 from forage.config.options import ARGUMENTS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -84,7 +84,7 @@ ALGORITHMS = ("ppo", "dqn", "sac", "td3")
 @pytest.mark.parametrize("page", ["from-stable-baselines3", "from-cleanrl"])
 def test_options_of_the_tables_exist(page):
     """The right column of each table names options, parts and wrappers that are there."""
-    known = {field.name for name in ALGORITHMS for field in registry.fields(registry.part_class("agent", name))}
+    known = {field.name for name in ALGORITHMS for field in part_options.fields(registry.part_class("agent", name))}
     parts = {name for table in registry.tables().values() for name in table}
     said = {*ARGUMENTS, *registry.PORTS, "episodes"}
     rows = [line.split(" | ")[-1] for line in (DOCS / "how-to" / f"{page}.md").read_text().splitlines() if "|" in line]
@@ -95,7 +95,7 @@ def test_options_of_the_tables_exist(page):
             if "." in option:
                 port, _, field = name.partition(".")
                 assert port == "env" or any(
-                    field in {one.name for one in registry.fields(registry.part_class(port, part))}
+                    field in {one.name for one in part_options.fields(registry.part_class(port, part))}
                     for part in registry.parts(port)
                 ), f"{page}: --{option}"
             else:

@@ -12,7 +12,7 @@ from forage.agents.actor_critic.sac import SAC
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.policy import AgentPolicy
-from forage.config import registry
+from forage.config import part_options, registry
 from forage.core.types import Clock, Spec
 from forage.environments import make
 from forage.loop.device.loop import DeviceLoop
@@ -30,7 +30,7 @@ SMALL = {"hidden_sizes": (8,), "minibatch_size": 8, "embedding_size": 4}
 
 def small(cls):
     """A bonus with networks that compile in no time."""
-    known = {field.name for field in registry.fields(cls)}
+    known = {field.name for field in part_options.fields(cls)}
     return cls(inner=Scale(0.5), **{name: value for name, value in SMALL.items() if name in known})
 
 

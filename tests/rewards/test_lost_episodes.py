@@ -8,7 +8,7 @@ from reward_helpers import CLOCK, KEY, experience_of, spec_of
 from small import differing
 from tiers import gate_cases
 
-from forage.config import registry
+from forage.config import part_options, registry
 from forage.core.ports import Rewards
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
@@ -84,4 +84,4 @@ def check_nesting(targets, names):
 
 
 def fields(cls):
-    return {field.name for field in registry.fields(cls)}
+    return {field.name for field in part_options.fields(cls)}

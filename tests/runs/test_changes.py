@@ -7,7 +7,7 @@ import pytest
 import small
 
 import forage
-from forage.config import registry
+from forage.config import part_data, registry
 from forage.runs import changes
 from forage.runs.run import Run
 from forage.studies.report import report
@@ -22,7 +22,7 @@ def run(tmp_path_factory):
 
 @pytest.mark.thorough
 def test_what_is_given_otherwise_is_recorded(run, tmp_path, capsys):
-    agent = registry.from_config(run.config["agent"])
+    agent = part_data.from_config(run.config["agent"])
     before = (run.directory / "config.json").read_bytes()
     forage.resume(run.directory, agent=agent, display="quiet")  # as it was
     assert (run.directory / "config.json").read_bytes() == before and run.history == []

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forage.config import registry
+from forage.config import part_options
 from forage.config.resolve import resolve
 from forage.core import checkpoint
 from forage.core.types import ForageError
@@ -161,12 +161,12 @@ class ExplainedHelper:
 
 
 def test_what_the_comment_behind_a_field_says():
-    assert registry.field_comments(ExplainedHelper) == {
+    assert part_options.field_comments(ExplainedHelper) == {
         "size": "how large it is",
         "mark": "a default that wraps onto a second line",
         "names": "of all",
     }
-    assert registry.field_comments(type("Made", (), {})) == {}
+    assert part_options.field_comments(type("Made", (), {})) == {}
 
 
 def test_a_run_never_outlasts_its_clock():

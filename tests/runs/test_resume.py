@@ -18,7 +18,7 @@ from small import PPO, differing, differing_files
 from tiers import gate_cases
 
 from forage.behaviours.guide import Guide
-from forage.config import registry
+from forage.config import part_options, registry
 from forage.config.resolve import from_config, resolve
 from forage.config.run_config import RunConfig
 from forage.core import checkpoint
@@ -157,7 +157,7 @@ CASES: dict[str, Case] = {
 
 def reward(name: str) -> Any:
     """Make a rewards part, with small networks if it has any."""
-    known = {field.name for field in registry.fields(registry.part_class("rewards", name))}
+    known = {field.name for field in part_options.fields(registry.part_class("rewards", name))}
     return part("rewards", name, **{field: value for field, value in RND.items() if field in known})
 
 

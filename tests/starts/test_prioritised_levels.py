@@ -11,7 +11,7 @@ import small
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.policy import AgentPolicy
-from forage.config import registry
+from forage.config import part_data
 from forage.config.ranges import check_ranges
 from forage.config.resolve import resolve
 from forage.core.ports import RolloutReport, RolloutStates, ValueEstimates
@@ -236,4 +236,4 @@ def test_parts_that_do_not_fit_are_named():
         with pytest.raises(ForageError, match=name.replace("_", "-")):
             resolve("ppo", "CartPole-v1", steps=2000, seeds=1, starts=starts)
     starts = PrioritisedLevels(7, staleness=0.3)
-    assert registry.from_config(registry.to_config(starts)) == starts
+    assert part_data.from_config(part_data.to_config(starts)) == starts

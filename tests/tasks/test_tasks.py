@@ -11,7 +11,7 @@ from check_helpers import check
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.policy import AgentPolicy
-from forage.config import registry
+from forage.config import part_data
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea import DeepSea
@@ -121,7 +121,7 @@ def test_words_are_distributions():
 
 def test_contexts_are_kept_in_a_configuration():
     tasks = Contexts(("length=0.25:1", Choice("force", (5.0, 10.0))), test=("length=linear:1:2:100",))
-    assert registry.from_config(json.loads(json.dumps(registry.to_config(tasks)))) == tasks
+    assert part_data.from_config(json.loads(json.dumps(part_data.to_config(tasks)))) == tasks
 
 
 @pytest.mark.thorough

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from forage.config import registry
+from forage.config import part_options, registry
 from forage.config.options import PORTS, parse
 from forage.config.ranges import check_number
 from forage.config.run_config import RunConfig
@@ -50,7 +50,7 @@ def parse_range(text: str, setup: RunConfig) -> SearchRange:
     if port not in ("agent", *PORTS):
         raise ForageError(f"Unknown port {port!r}{nearest(port, PORTS)}")
     part = getattr(setup, port)
-    fields = {f.name: f for f in registry.fields(type(part))}
+    fields = {f.name: f for f in part_options.fields(type(part))}
     found = fields.get(name.rpartition(".")[2])
     if found is None:
         own = name.rpartition(".")[2]

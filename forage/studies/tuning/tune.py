@@ -13,8 +13,9 @@ import numpy as np
 
 from forage.config.checks import seed_numbers
 from forage.config.options import PORTS
+from forage.config.part_data import to_config
+from forage.config.part_options import fields
 from forage.config.ranges import check_call
-from forage.config.registry import fields, to_config
 from forage.config.resolve import resolve
 from forage.config.run_config import RunConfig
 from forage.core.errors import RunInterrupted

@@ -16,7 +16,8 @@ from forage.agents.language.grpo import GRPO, LossInputs
 from forage.agents.language.kl_penalty import penalty_to_go, token_advantages
 from forage.agents.language.raft import RAFT
 from forage.agents.settings import DAPO, SETTINGS
-from forage.config.registry import from_config, part_class, to_config
+from forage.config.part_data import from_config, to_config
+from forage.config.registry import part_class
 from forage.config.resolve import resolve
 from forage.core.errors import ForageError
 from forage.core.types import AGENT, OUTCOME, Batch, Experience

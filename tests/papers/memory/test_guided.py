@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import small
 
-from forage.config.registry import build, from_config
+from forage.config.part_data import from_config
+from forage.config.registry import build
 from forage.config.resolve import resolve
 from forage.core.types import ForageError
 from forage.data import files

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import forage
-from forage.config import registry
+from forage.config import part_options, registry
 
 ROOT = Path(__file__).parents[3]
 RESULTS = {
@@ -106,7 +106,7 @@ def test_pages_of_parts_say_what_the_parts_say(pages):
             assert cls.example in text and (cls.__doc__ or "").strip().splitlines()[0] in html.unescape(text).replace(
                 "\\", ""
             )
-            fields = registry.wrapper_fields(cls) if port == "wrappers" else registry.fields(cls)
+            fields = registry.wrapper_fields(cls) if port == "wrappers" else part_options.fields(cls)
             assert all(f"{field.name.replace('_', '-')}`" in text for field in fields), name
             assert f"- [{name}]({name}.md): " in pages["docs/parts/README.md"]
     iql = pages["docs/parts/iql.md"]

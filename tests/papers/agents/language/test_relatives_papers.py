@@ -8,7 +8,8 @@ from test_grpo import collect, model, run_learn
 from test_relatives import REWARD, SMALL, act_out, lengthy, setup_of
 from tiers import repeat
 
-from forage.config.registry import from_config, part_class, to_config
+from forage.config.part_data import from_config, to_config
+from forage.config.registry import part_class
 from forage.config.resolve import resolve
 from forage.core.types import AGENT, GUIDE, OUTCOME
 from forage_papers.agents.language.a_star_po import AStarPO
