@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,8 @@ from forage.core import checkpoint, prng, spaces
 from forage.core.checkpoint import is_key, named_leaves
 from forage.core.errors import ForageError
 from forage.core.plain import dumps
-from forage.loop.plain import FORMAT, OPERATIONS, ROWS, PlainProgram
+from forage.loop.manifest import describe_policy
+from forage.loop.plain import FORMAT, OPERATIONS, ROWS, PlainPolicy, PlainProgram
 from forage.loop.program import Operation, Program, ProgramSlot, trace_function, uses
 
 if TYPE_CHECKING:
@@ -23,13 +25,24 @@ if TYPE_CHECKING:
 
 
 def export(policy: Policy, path: str | os.PathLike[str]) -> Path:
-    """Write a policy as `.npz`, `.onnx` or `.safetensors`, by the path's suffix. Return the path."""
+    """Write a policy as `.npz`, `.onnx` or `.safetensors`, by the path's suffix. Return the path.
+
+    Its manifest (`forage.loop.manifest`) is written into the file, and beside it as `policy.onnx.json`.
+    """
     path = Path(path)
     writers = {".npz": to_numpy, ".onnx": to_onnx, ".safetensors": to_safetensors}
     if path.suffix not in writers:
         raise ForageError(f"A policy is exported as {', '.join(writers)}, and {path.name} is none of these.")
-    writers[path.suffix](policy, path)
+    manifest = describe_policy(policy, path.name)
+    writers[path.suffix](policy, path, manifest)
+    text = dumps(manifest, indent=1, allow_nan=False)
+    checkpoint.write_atomically(manifest_path(path), lambda file: file.write(f"{text}\n".encode()))
     return path
+
+
+def manifest_path(path: Path) -> Path:
+    """Return the path of an exported file's manifest: `policy.onnx.json` for `policy.onnx`."""
+    return path.with_name(f"{path.name}.json")
 
 
 def greedy(policy: Policy, batch: bool = False) -> Program:
@@ -76,25 +89,25 @@ def number_leaves(tree: Any) -> Any:
     return jax.tree.unflatten(structure, range(len(leaves)))
 
 
-def about(policy: Policy) -> dict[str, Any]:
-    """Describe the agent and environment of a file, as plain data."""
-    return {
-        "agent": type(policy.agent).__name__,
-        "environment": policy.spec.name,
-        "observation_space": spaces.to_json(policy.spec.observation_space),
-        "action_space": spaces.to_json(policy.spec.action_space),
-        "member": policy.member,
-    }
-
-
-def to_numpy(policy: Policy, path: Path) -> None:
+def to_numpy(policy: Policy, path: Path, manifest: dict[str, Any]) -> None:
     """Write the policy for `PlainPolicy`: numbers, and which operations to do with them."""
+    words, found = numpy_content(policy, manifest)
+    arrays: dict[str, Any] = dict(found)
+    text = np.frombuffer(dumps(words).encode(), np.uint8)
+    checkpoint.write_atomically(path, lambda file: np.savez(file, about=text, **arrays))
+
+
+def numpy_content(policy: Policy, manifest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return the description and the arrays of a file for `PlainPolicy`."""
     check_greedy(policy)
     operations, known, results = program_words(greedy(policy, batch=True))
     memory = jax.tree.leaves(policy._start)
     action = jax.eval_shape(lambda: spaces.example(policy.spec.action_space))
-    words = about(policy) | {
+    words = {
         "format": FORMAT,
+        "agent": manifest["agent"],
+        "environment": manifest["environment"],
+        "manifest": manifest,
         "observation": number_leaves(policy._like),
         "action": number_leaves(action),
         "memories": len(memory),
@@ -102,9 +115,13 @@ def to_numpy(policy: Policy, path: Path) -> None:
         "operations": operations,
         "results": results,
     }
-    arrays: dict[str, Any] = known | {f"memory{i}": np.asarray(x) for i, x in enumerate(memory)}
-    text = np.frombuffer(dumps(words).encode(), np.uint8)
-    checkpoint.write_atomically(path, lambda file: np.savez(file, about=text, **arrays))
+    return words, known | {f"memory{i}": np.asarray(x) for i, x in enumerate(memory)}
+
+
+def plain_policy(policy: Policy) -> PlainPolicy:
+    """Return the policy as its exported file acts, without writing the file. Raise `ForageError` as `export` does."""
+    words, arrays = numpy_content(policy, describe_policy(policy))
+    return PlainPolicy.from_content(json.loads(dumps(words)), arrays)
 
 
 def plain_program(policy: Policy) -> PlainProgram:
@@ -166,6 +183,24 @@ def _first(operation: Operation) -> dict[str, Any]:
     return {"axis": operation.params["axes"][0], "dtype": str(np.dtype(operation.params["index_dtype"]))}
 
 
+def _gather(operation: Operation) -> dict[str, Any]:
+    """Return the axes that are looked up, and those of the rest in the result, for a lookup of whole rows."""
+    table, numbers = operation.inputs[0], operation.params["dimension_numbers"]
+    looked_up = list(numbers.start_index_map)
+    if (
+        isinstance(table, ProgramSlot)
+        or looked_up != list(numbers.collapsed_slice_dims)
+        or [1 if axis in looked_up else size for axis, size in enumerate(table.shape)]
+        != list(operation.params["slice_sizes"])
+        or "FILL" in str(operation.params["mode"])
+    ):
+        raise ForageError(
+            "This policy looks up parts of rows (JAX's gather), which plain NumPy files have not; policy.onnx may "
+            "have it."
+        )
+    return {"axes": looked_up, "rest": list(numbers.offset_dims)}
+
+
 def _slice(operation: Operation) -> dict[str, Any]:
     params = operation.params
     strides = params["strides"] or (1,) * len(params["start_indices"])
@@ -186,6 +221,8 @@ NUMPY: dict[str, tuple[str, Callable[[Operation], dict[str, Any]]]] = {
     "expand_dims": ("reshape", _shape),
     "broadcast_in_dim": ("broadcast", lambda o: _shape(o) | {"axes": list(o.params["broadcast_dimensions"])}),
     "transpose": ("transpose", lambda o: {"axes": list(o.params["permutation"])}),
+    "stack": ("stack", lambda o: {"axis": o.params["axis"]}),
+    "gather": ("gather", _gather),
     "concatenate": ("concatenate", lambda o: {"axis": o.params["dimension"]}),
     "split": ("split", lambda o: {"sizes": list(o.params["sizes"]), "axis": o.params["axis"]}),
     "slice": ("slice", _slice),
@@ -201,7 +238,7 @@ NUMPY: dict[str, tuple[str, Callable[[Operation], dict[str, Any]]]] = {
 """JAX's operations that NumPy calls otherwise, or that have options: the name here, and the options."""
 
 
-def to_safetensors(policy: Policy, path: Path) -> None:
+def to_safetensors(policy: Policy, path: Path, manifest: dict[str, Any]) -> None:
     """Write the weights of the acting network, each by its path in the agent's state, with metadata on their origin."""
     try:
         from safetensors.numpy import save
@@ -212,12 +249,15 @@ def to_safetensors(policy: Policy, path: Path) -> None:
     weights = {
         name.removeprefix("."): np.ascontiguousarray(leaf) for name, leaf in named_leaves(acting) if not is_key(leaf)
     }
-    metadata = {"forage": dumps(about(policy))}
+    metadata = {"forage": dumps(manifest)}
     checkpoint.write_atomically(path, lambda file: file.write(save(weights, metadata=metadata)))
 
 
-def to_onnx(policy: Policy, path: Path) -> None:
-    """Write an ONNX model of a batch: inputs and outputs are those of `greedy`, with an axis `batch` before them."""
+def to_onnx(policy: Policy, path: Path, manifest: dict[str, Any]) -> None:
+    """Write an ONNX model of a batch: inputs and outputs are those of `greedy`, with an axis `batch` before them.
+
+    They have the names of the manifest.
+    """
     try:
         from jax2onnx import to_onnx as convert
     except ImportError:
@@ -225,9 +265,13 @@ def to_onnx(policy: Policy, path: Path) -> None:
     check_greedy(policy)
     program = greedy(policy)
     example = [*jax.tree.leaves(policy._start), *jax.tree.leaves(policy._like)]
-    inputs = [jax.ShapeDtypeStruct(("batch", *x.shape), x.dtype) for x in example]
-    model = convert(jax.vmap(lambda *values: tuple(program(*values))), inputs, model_name="policy")
-    for key, value in (("forage", dumps(about(policy))),):
-        entry = model.metadata_props.add()
-        entry.key, entry.value = key, value
+    model = convert(
+        jax.vmap(lambda *values: tuple(program(*values))),
+        [jax.ShapeDtypeStruct(("batch", *x.shape), x.dtype) for x in example],
+        model_name="policy",
+        input_names=[entry["name"] for entry in [*manifest["memory"], *manifest["inputs"]]],
+        output_names=[entry.get("output", entry["name"]) for entry in [*manifest["memory"], *manifest["outputs"]]],
+    )
+    entry = model.metadata_props.add()
+    entry.key, entry.value = "forage", dumps(manifest)
     checkpoint.write_atomically(path, lambda file: file.write(model.SerializeToString()))

@@ -59,7 +59,10 @@ class PlainProgram:
 
 
 class PlainPolicy:
-    """A trained agent that acts greedily, from a file that `Policy.export("policy.npz")` wrote."""
+    """A trained agent that acts greedily, from a file that `Policy.export("policy.npz")` wrote.
+
+    `manifest` describes it: spaces, names of inputs and outputs, normalisation and versions; empty in older files.
+    """
 
     def __init__(self, path: str | os.PathLike[str]):
         try:
@@ -79,9 +82,17 @@ class PlainPolicy:
             raise ValueError(f"{path} uses the operation {min(unknown)}, unknown here; use the Forage that wrote it.")
         self._build(about, known)
 
+    @classmethod
+    def from_content(cls, about: dict[str, Any], known: dict[str, np.ndarray]) -> PlainPolicy:
+        """Return the policy of a file's description and arrays."""
+        policy = cls.__new__(cls)
+        policy._build(about, known)
+        return policy
+
     def _build(self, about: dict[str, Any], known: dict[str, np.ndarray]) -> None:
         self._made_of, known = (about, known), dict(known)
         self.agent, self.environment = about["agent"], about["environment"]
+        self.manifest: dict[str, Any] = about.get("manifest", {})
         self._observation, self._action = about["observation"], about["action"]
         self._start = [known.pop(f"memory{i}") for i in range(about["memories"])]
         self._inputs = [(np.dtype(dtype), tuple(shape)) for dtype, shape in about["inputs"]]
@@ -118,7 +129,7 @@ class PlainPolicy:
 
         An agent with memory keeps one for each row of the batch, which is an episode of its own until it is `reset`.
         """
-        given = [np.asarray(leaf) for leaf in _flat(self._observation, observation)]
+        given = [_array(leaf) for leaf in _flat(self._observation, observation)]
         one = all(x.shape == shape for x, (_, shape) in zip(given, self._inputs, strict=True))
         if one:
             given = [x[None] for x in given]
@@ -136,7 +147,7 @@ class PlainPolicy:
             raise ValueError(
                 f"This policy remembers {len(self._memory[0])} episodes, and got {number}; call reset() before."
             )
-        given = [x.astype(dtype, copy=False) for x, (dtype, _) in zip(given, self._inputs, strict=True)]
+        given = [_fit(x, dtype, self.environment) for x, (dtype, _) in zip(given, self._inputs, strict=True)]
         found = self._program(number, [*self._memory, *given])
         self._memory = [np.array(x) for x in found[: len(self._start)]]
         actions = found[len(self._start) :]
@@ -147,6 +158,27 @@ def _first(rows: np.ndarray) -> Any:
     """Return the one row of an array; a single number as Python's, which can be a key."""
     row = rows.reshape(rows.shape[1:])
     return row if row.ndim else row.item()
+
+
+def _array(leaf: Any) -> np.ndarray:
+    """Return a leaf of an observation as an array. Raise `ValueError` for lists of different lengths."""
+    try:
+        return np.asarray(leaf)
+    except ValueError:
+        raise ValueError("An observation's lists have different lengths.") from None
+
+
+def _fit(x: np.ndarray, dtype: np.dtype, environment: str) -> np.ndarray:
+    """Return an array in `dtype`. Raise `ValueError` if that changes it: a text, a fraction, or a number too large."""
+    if x.dtype == dtype:
+        return x
+    if x.dtype.kind not in "biuf":
+        raise ValueError(f"Observations of {environment} are numbers of type {dtype}, not {x.dtype}.")
+    with np.errstate(all="ignore"):
+        found = x.astype(dtype)
+    if dtype.kind != "f" and not np.array_equal(found, x):
+        raise ValueError(f"Observations of {environment} are of type {dtype}, which cannot hold the numbers given.")
+    return found
 
 
 def _flat(structure: Any, value: Any) -> list[Any]:
@@ -208,6 +240,14 @@ def _broadcast(x: Any, rows: int, shape: list[int | None], axes: list[int]) -> A
     return x if inner == sizes else np.broadcast_to(x, sizes)
 
 
+def _gather(x: Any, indices: Any, axes: list[int], rest: list[int]) -> Any:
+    """Look up rows: `axes` of `x` by the numbers on the last axis of `indices`; the other axes become `rest`."""
+    others = [axis for axis in range(x.ndim) if axis not in axes]
+    within = [np.clip(indices[..., i], 0, x.shape[axis] - 1) for i, axis in enumerate(axes)]  # as JAX does
+    found = np.transpose(x, [*axes, *others])[tuple(within)]
+    return np.moveaxis(found, range(found.ndim - len(others), found.ndim), rest)
+
+
 def _split(x: Any, sizes: list[int], axis: int) -> Any:
     ends = accumulate(sizes)
     parts = [x[(slice(None),) * axis + (slice(end - size, end),)] for size, end in zip(sizes, ends, strict=True)]
@@ -258,6 +298,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "broadcast": _broadcast,
     "transpose": lambda x, axes: np.transpose(x, axes),
     "concatenate": lambda *parts, axis: np.concatenate(parts, axis),
+    "stack": lambda *parts, axis: np.stack(parts, axis),
+    "gather": _gather,
     "split": _split,
     "slice": _slice,
     "sum": lambda x, axes: np.sum(x, tuple(axes), dtype=x.dtype),

@@ -6,15 +6,19 @@ import sys
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from gymnasium import spaces
 
 from forage.config import registry
 from forage.core import prng
-from forage.core.types import ForageError
+from forage.core.spaces import Tokens, from_json, to_json
+from forage.core.types import ForageError, Spec
 from forage.environments import make, spec_of
-from forage.loop.plain import PlainPolicy
+from forage.loop.manifest import describe_policy
+from forage.loop.plain import OPERATIONS, PlainPolicy
 from forage.loop.policy import Policy
 from forage.loop.program import trace_function
 
@@ -23,12 +27,20 @@ FEED_FORWARD = ("ppo", "ppo-continuous", "dqn", "sac", "td3")
 OTHERS = ("ppo-gru", "dqn-gru", "sac-discrete", "open-es", "vdn")
 
 
-def policy_of(kind: str, **more) -> Policy:
-    """Return an untrained agent of `small.AGENTS`."""
+def policy_of(kind: str, state=None, **more) -> Policy:
+    """Return an untrained agent of `small.AGENTS`; `state`: a function that makes its state."""
     name, environment, options = small.ROWS[kind]
     agent, made = registry.build("agent", name, options | more), make(environment)
     spec = spec_of(made, environment)
-    return Policy(agent, small.at_once(lambda: agent.init(prng.key(1), spec)), spec)
+    made = state(agent, spec) if state else small.at_once(lambda: agent.init(prng.key(1), spec))
+    return Policy(agent, made, spec)
+
+
+def random_state(agent, spec):
+    """Return a state of random numbers, which takes no compilation as `agent.init` does."""
+    random = np.random.default_rng(3)
+    shapes = jax.eval_shape(lambda: agent.init(prng.key(3), spec))
+    return jax.tree.map(lambda x: jnp.asarray(random.normal(size=x.shape), x.dtype), shapes)
 
 
 def observations(policy: Policy, number: int) -> list:
@@ -49,6 +61,66 @@ def test_plain_numpy_acts_alike(kind, tmp_path):
         np.testing.assert_allclose(plain.act(observation), policy.act(observation), atol=1e-5)
     if kind in FEED_FORWARD:
         np.testing.assert_allclose(plain.act(np.stack(seen)), policy.act(np.stack(seen)), atol=1e-5)
+
+
+VECTOR, CHOICE = spaces.Box(np.float32([-1, -np.inf]), np.float32([1, np.inf])), spaces.Discrete(3)
+SEEN = spaces.Dict({"action": VECTOR, "in": spaces.Dict({"x": VECTOR}), "words": Tokens(3, 7), "n": CHOICE})
+SPACES = {  # observations and actions of a policy, and the names of its inputs
+    "dictionary": (SEEN, spaces.MultiDiscrete([2, 3]), ["observation.action", "in.x", "n", "words"]),
+    "mask": (
+        spaces.Dict({"observation": VECTOR, "action_mask": spaces.MultiBinary(3)}),
+        CHOICE,
+        ["action_mask", "observation"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SPACES)
+def test_the_manifest_names_what_goes_in_and_comes_out(kind, tmp_path):
+    seen, acts, names = SPACES[kind]
+    agent = registry.build("agent", "ppo", {"hidden_sizes": (4,)})
+    spec = Spec(kind, seen, acts, (), 1, horizon=5)
+    policy = Policy(agent, random_state(agent, spec), spec)
+    path = policy.export(tmp_path / "policy.npz")
+    manifest = json.loads((tmp_path / "policy.npz.json").read_text())
+    assert [one["name"] for one in manifest["inputs"]] == names
+    assert [one["name"] for one in manifest["outputs"]] == ["action"] and manifest["memory"] == []
+    for space, name in ((seen, "observation_space"), (acts, "action_space")):
+        assert to_json(from_json(manifest[name])) == to_json(space)
+    assert manifest["versions"]["jax"] == jax.__version__ and manifest["normalisation"] == {}
+    plain = PlainPolicy(path)
+    assert plain.manifest == manifest
+    seen.seed(0)
+    rows = [seen.sample() for _ in range(8)]
+    rows = jax.tree.map(lambda *leaves: np.stack(leaves), *[dict_of(row) for row in rows])
+    compiled = jax.vmap(lambda row: policy._decide(policy.state, (), row, prng.key(0), False)[0])
+    np.testing.assert_array_equal(plain.act(rows), small.compute(compiled, rows))
+
+
+def dict_of(row):
+    """Return nested dictionaries as plain ones, whose keys JAX sorts."""
+    return {name: dict_of(part) for name, part in row.items()} if isinstance(row, dict) else row
+
+
+def test_the_manifest_has_the_memory_and_the_normalisation():
+    remembers, normalises = (describe_policy(policy_of(kind, random_state)) for kind in ("ppo-gru", "ppo-continuous"))
+    assert [(one["name"], one["output"], one["shape"]) for one in remembers["memory"]] == [
+        ("memory0", "next_memory0", [4]),
+        ("memory1", "next_memory1", [2]),
+    ]
+    assert all(not any(one["start"]) for one in remembers["memory"])
+    norm = policy_of("ppo-continuous", random_state).state.norm
+    assert normalises["normalisation"] == {
+        "observation": {"mean": norm.mean.tolist(), "variance": norm.variance.tolist()}
+    }
+
+
+def test_lookups_in_numpy():
+    table = np.arange(24.0).reshape(2, 3, 4)
+    indices = np.array([[[1], [0]]])
+    np.testing.assert_array_equal(OPERATIONS["gather"](table, indices, axes=[1], rest=[0, 3]), table[:, [[1, 0]]])
+    beyond = OPERATIONS["gather"](table, np.array([[9, -1]]), axes=[0, 1], rest=[1])
+    np.testing.assert_array_equal(beyond, table[1:, 0])
 
 
 def test_plain_numpy_remembers_until_reset(tmp_path):
@@ -119,6 +191,9 @@ def test_a_file_that_is_no_policy_is_one_sentence(tmp_path):
     path = policy_of("ppo").export(tmp_path / "policy.npz")
     with pytest.raises(ValueError, match=r"shape \(4,\), not \(3,\)"):
         PlainPolicy(path).act(np.zeros(3))
+    for wrong, said in ((["left"] * 4, "are numbers of type float32"), ([[1.0], [1.0, 2.0]], "different lengths")):
+        with pytest.raises(ValueError, match=said):
+            PlainPolicy(path).act(wrong)
     path.write_bytes(path.read_bytes()[:300])
     with pytest.raises(ValueError, match="no whole exported policy"):
         PlainPolicy(path)
@@ -161,6 +236,9 @@ def test_onnx_acts_alike(kind, tmp_path):
     policy = policy_of(kind)
     session = runtime.InferenceSession(policy.export(tmp_path / "policy.onnx"))
     names = [one.name for one in session.get_inputs()]
+    manifest = json.loads((tmp_path / "policy.onnx.json").read_text())
+    assert names == [one["name"] for one in [*manifest["memory"], *manifest["inputs"]]]
+    assert [one.name for one in session.get_outputs()][-1] == "action"
     seen = np.stack(observations(policy, 5))
     memory = [np.zeros((5, *x.shape), np.float32) for x in jax.tree.leaves(policy._start)]
     for _ in range(2):
