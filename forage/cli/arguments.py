@@ -52,7 +52,7 @@ def take_options(words: options.Words, *names: str) -> dict[str, Any]:
     """Take options of a training out of the words, all or those of these names. Return their values by name."""
     found: dict[str, Any] = {}
     readers = {"seeds": seeds, "sweep": sweep, "wrap": wrappers}
-    for word in words:
+    for word in words.keys() - set(options.WORDS):
         former.check_option(f"--{options.hyphens(word)}", [f"--{one}" for one in options.WORDS], "a training")
     if not names or "display" in names:
         found["display"] = display(words)

@@ -98,9 +98,7 @@ def as_command(work: Callable[[], int | None]) -> NoReturn:
     """Call `work` and exit with its code; with 2 and one sentence after an error; with 130 if interrupted."""
     code: Any
     usual, warnings.showwarning = warnings.showwarning, show_warning
-    streams.open_closed()
-    for stream in (sys.stdout, sys.stderr):
-        streams.replace_unknown(stream)
+    streams.prepare()
     try:
         try:
             code = work()

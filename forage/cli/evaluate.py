@@ -59,9 +59,7 @@ def run(positional: list[str], words: options.Words) -> None:
     seed = options.parse("seed", words.pop("seed", "0"), int)
     actions = str(words.pop("actions")) if "actions" in words else None
     if actions is not None:
-        from forage.loop.policy import check_actions
-
-        check_actions(actions)
+        options.check_actions(actions)
     opponent = str(words.pop("opponent")) if "opponent" in words else None
     checkpoint = checkpoint_of(words)
     elsewhere = {name: wrappers(words, name) for name in ("wrap", "under")}

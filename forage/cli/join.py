@@ -35,4 +35,4 @@ def run(positional: list[str], words: options.Words) -> None:
     from forage.runs import joining, training
 
     training.use_compilation_cache()
-    joining.follow_host(positional[0], number, hosts, progress.steady(progress.make_display(shown)))
+    joining.follow_host(positional[0], number, hosts, progress.make_steady(shown))

@@ -61,11 +61,15 @@ def run(positional: list[str], words: options.Words) -> None:
     later = functools.partial(agent_options, words)
     given |= {"agent": agent and choice, "agent_options": later if choice is None else later(choice)}
 
-    from forage.config.files import merge_over
+    given = {name: value for name, value in given.items() if value is not None}
+    if where:
+        from forage.config.files import merge_over
+
+        given = merge_over(where, base, given)
     from forage.runs import training
 
     training.use_compilation_cache()
-    training.start_run(merge_over(where, base, given))
+    training.start_run(given)
 
 
 def base_arguments(given: dict[str, Any], words: options.Words) -> tuple[str, dict[str, Any]]:

@@ -12,7 +12,7 @@ import jax
 from forage.config import registry
 from forage.config.defaults import default_behaviour
 from forage.config.opponents import check_opponent
-from forage.config.options import PORTS, whole
+from forage.config.options import PORTS, check_actions, whole
 from forage.config.ranges import check_ranges, value_text
 from forage.core import prng, spaces
 from forage.core.errors import nearest
@@ -22,9 +22,8 @@ from forage.core.schedule import is_schedule, is_scheduled, with_plain_numbers
 from forage.core.sweep import settings_of
 from forage.core.types import ForageError, Spec
 from forage.loop.learner import Learner
-from forage.loop.policy import check_actions
 from forage.nn.encoders import Own, is_image
-from forage.nn.layers import activation, keeps_shape
+from forage.nn.layers import check_activation
 from forage.ops.optimiser import check_optimiser
 from forage.starts.reset import Reset
 
@@ -181,10 +180,7 @@ def check_networks(agent: Agent, spec: Spec) -> None:
     """Raise `ForageError` for an activation, an optimiser or an encoder that cannot be, before anything begins."""
     options: dict[str, Any] = {field.name: getattr(agent, field.name) for field in dataclasses.fields(agent)}
     if "activation" in options:
-        named = options["activation"]
-        if not keeps_shape(activation(named)):
-            called = named if isinstance(named, str) else getattr(named, "__qualname__", named)
-            raise ForageError(f"The activation {called} does not give one number for each; jax.nn.relu would.")
+        check_activation(options["activation"])
     if "optimiser" in options:
         check_optimiser(options["optimiser"])
     if (cls := options.get("encoder")) is not None:

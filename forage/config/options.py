@@ -184,6 +184,10 @@ ARGUMENTS = tuple(option.name for option in OPTIONS if option.in_call)
 WORDS = ("quiet", "plain", *(option.word or option.name for option in OPTIONS if option.in_words))
 """The options of `forage train` on the command line, without options of parts, with `_` for `-`."""
 
+AUTO = "auto"
+ACTIONS = {"greedy": "greedily", "sampled": "with sampled actions"}
+"""The ways an agent can play, each as an adverb for messages."""
+
 
 def help_lines(names: Collection[str] = ()) -> str:
     """Return the lines of help about the options of these names; of no names, about every option with a meaning."""
@@ -306,6 +310,12 @@ def parse(name: str, text: Word, wanted: Any) -> Any:
     if wanted is str:
         return text
     raise ForageError(f"{shown} cannot be given on the command line; use Python for it.")
+
+
+def check_actions(evaluation_actions: str) -> None:
+    """Raise `ForageError` for a way to act in evaluation that is not there."""
+    if evaluation_actions not in (AUTO, *ACTIONS):
+        raise ForageError(f"Actions in evaluation are {AUTO}, {' or '.join(ACTIONS)}, not {evaluation_actions!r}.")
 
 
 def guess(text: Word) -> Any:

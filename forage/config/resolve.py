@@ -39,7 +39,7 @@ from forage.core import ports
 from forage.core.elsewhere import ABSENT_IN_TRAINING
 from forage.core.errors import ForageError, nearest
 from forage.core.fields import layers, numeric_fields
-from forage.core.mesh import forced_devices, prepare_devices
+from forage.core.mesh import prepare_devices
 from forage.core.ports import Agent, Behaviour, Environment, Evolver
 from forage.core.schedule import Schedule, has_function
 from forage.environments.adapters.on_host import OnHost
@@ -84,7 +84,7 @@ def resolve(
     around, offline = environment_for(world, made), made["memory"].offline
     numbers = seed_numbers((5 if world.native else 3) if seeds is None else seeds)
     if has_function(made):  # checks look at it next, before the runner would ask for devices
-        prepare_devices(forced_devices() or len(numbers) * math.prod(map(len, (sweep or {}).values())))
+        prepare_devices(len(numbers) * math.prod(map(len, (sweep or {}).values())))
     total, steps_from = choose_steps(steps, made["agent"], offline, world, suggested=bool(choice.why))
     config = RunConfig(
         name=world.name,

@@ -26,7 +26,7 @@ from forage.config.saved import BY_ENTRY
 from forage.core import prng, spaces
 from forage.core.arrays import meaning
 from forage.core.host import HostEnvironment
-from forage.core.mesh import Devices, forced_devices, prepare_devices, size_of
+from forage.core.mesh import Devices, prepare_devices
 from forage.core.ports import Agent, Behaviour, Environment, Evolver, Memory, Rewards, Starts, Tasks
 from forage.core.schedule import is_scheduled, with_plain_numbers
 from forage.core.sweep import members_of
@@ -37,7 +37,7 @@ from forage.environments.registry import make
 from forage.loop.cluster.workers import NO_WORKERS, Workers
 from forage.loop.device.evolution import EvolutionLoop
 from forage.loop.device.loop import DeviceLoop
-from forage.loop.device.programs import as_arrays, batch_seeds
+from forage.loop.device.programs import batch_seeds
 from forage.loop.device.runner import DeviceRunner
 from forage.loop.host.loop import HostOptions
 from forage.loop.host.runner import HostRunner
@@ -134,10 +134,14 @@ class RunConfig:
         return " + ".join(f"{weight:g} {name}" for weight, name in zip(weights, names, strict=True) if weight) or "0"
 
     def learner(self, learns: bool = True) -> Learner:
-        """Build the learner with its memory. Raise `ForageError` if its parts do not fit.
+        """Build the learner with its memory. Raise `ForageError` if its parts do not fit. `learns`: as in `loop`."""
+        learner = self.build_learner(learns)
+        learner.check(self.environment if isinstance(self.environment, Environment) else None)
+        self.check_learner(learner)
+        return learner
 
-        Without `learns` it only acts, and neither data sets nor demonstrations are read.
-        """
+    def build_learner(self, learns: bool) -> Learner:
+        """Build the learner with its memory, before its parts are compared."""
         if isinstance(self.agent, Evolver):
             self.check_evolver()
         rows = 1 if self.agent.joint else self.spec.num_agents  # that a memory has for a step of one environment
@@ -146,12 +150,13 @@ class RunConfig:
             memory = self.prepare_memory(memory.load(self.spec))
         parts = (self.agent, self.behaviour, self.rewards, memory)
         agent, behaviour, rewards, memory = load_references(parts, self.spec, learns)
-        learner = Learner(agent, behaviour, rewards, memory, self.spec)
-        learner.check(self.environment if isinstance(self.environment, Environment) else None)
-        _ = self.score_reward  # where nothing says what several rewards are worth together, before anything begins
+        return Learner(agent, behaviour, rewards, memory, self.spec)
+
+    def check_learner(self, learner: Learner) -> None:
+        """Raise `ForageError` for several rewards without a score, or a run that ends before it learns."""
+        _ = self.score_reward
         if not self.offline:
             check_learning(learner, self.steps)
-        return learner
 
     def prepare_memory(self, memory: Memory) -> Memory:
         """Return the memory with the agent's training data: the best episodes of a data set, or the rewards'
@@ -189,16 +194,20 @@ class RunConfig:
         return memory.with_returns(agent, paid)
 
     def loop(self, learns: bool = True) -> DeviceLoop:
-        """Build the loop on the device. Raise `ForageError` if its parts do not fit. `learns`: as in `learner`."""
+        """Build the loop on the device. Raise `ForageError` if its parts do not fit.
+
+        Without `learns` it only acts, and neither data sets nor demonstrations are read.
+        """
         assert isinstance(self.environment, Environment)
-        learner = self.learner(learns)
-        if not is_ours(self.environment):
-            check_environment(self.environment, self.name)
+        learner = self.build_learner(learns)
         starts = load_teacher(self.starts, self.environment) if isinstance(self.starts, Snapshot) else self.starts
         kind = OfflineLoop if self.offline else EvolutionLoop if isinstance(self.agent, Evolver) else DeviceLoop
         opponent = None if self.opponent is None else opponent_of(self.opponent, self.environment, self.spec)
         loop = kind(learner, self.environment, self.tasks, starts, self.visits, opponent)
         loop.check()
+        self.check_learner(learner)
+        if not is_ours(self.environment):
+            check_environment(self.environment, self.name)
         return loop
 
     def runner(
@@ -228,8 +237,8 @@ class RunConfig:
             if workers.count:
                 raise ForageError(f"{self.name} is stepped on the device, where no workers are needed; leave them out.")
             if hosts == 1:  # several have settled on theirs
-                prepare_devices(size_of(devices) if devices else forced_devices() or len(seeds))
-            varied = batch_seeds(self.loop(learns), as_arrays(numbers))
+                prepare_devices(len(seeds), devices)
+            varied = batch_seeds(self.loop(learns), numbers)
             return DeviceRunner(varied, list(seeds), self.steps, devices, hosts > 1)
         if hosts > 1:
             raise ForageError(f"{self.name} runs on one host; several share native environments, such as CartPole-v1.")
@@ -237,7 +246,7 @@ class RunConfig:
             raise ForageError(self.only_data_on_host())
         learners = vary_learner(self.learner(), numbers, len(seeds))
         self.check_host()
-        for learner in learners:
+        for learner in learners if numbers else ():
             learner.check()
         return HostRunner(learners, self.environment, list(seeds), self.steps, self.way, workers)
 

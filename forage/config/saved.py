@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from forage.config.options import AUTO, check_actions
 from forage.config.part_data import from_config
 from forage.config.ranges import check_kinds
 from forage.config.trusting import guard_imports
@@ -20,7 +21,7 @@ from forage.core.ports import Agent
 from forage.core.sweep import best_member, members_of
 from forage.core.types import ForageError, Spec
 from forage.evaluation.statistics import interquartile_mean
-from forage.loop.policy import Policy, actions_of
+from forage.loop.policy import Policy
 
 KEPT = "kept"  # the folder of the agents that a run keeps beside its newest
 
@@ -139,3 +140,15 @@ def load(
     if policy.choice_words:
         print(policy.choice_words, file=sys.stderr)
     return policy
+
+
+def actions_of(config: dict[str, Any], evaluation: dict[str, Any] | None, asked: str | None = None) -> str:
+    """Return the way a run's agent plays, as its configuration sets it, unless `asked` to play otherwise.
+
+    Where that is `auto`, as was chosen when the run was evaluated; greedily, where nothing was chosen.
+    """
+    asked = asked or config.get("evaluation_actions", "greedy")
+    check_actions(asked)
+    if asked != AUTO:
+        return asked
+    return ((evaluation or {}).get("choice") or {}).get("actions", "greedy")

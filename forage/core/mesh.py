@@ -46,12 +46,13 @@ def forced_devices() -> int | None:
     return int(found[-1]) if found and getattr(jax.config, "jax_num_cpu_devices", -1) < 0 else None
 
 
-def prepare_devices(count: int) -> None:
-    """On CPU, asks for a device for each member, so that all cores work on seeds. Must precede JAX's first use.
+def prepare_devices(members: int, asked: Devices = None) -> None:
+    """On the CPU, have JAX make a device for each member, so that all cores work on seeds, or those `asked` for.
 
-    What was asked for already (`JAX_NUM_CPU_DEVICES`, `XLA_FLAGS`) stays when it is as many.
+    Must precede JAX's first use. Without any `asked` for here, `XLA_FLAGS` decides; as many devices as needed or more
+    (`JAX_NUM_CPU_DEVICES`) stay.
     """
-    count = min(count, 64)
+    count = min(size_of(asked) if asked else forced_devices() or members, 64)
     if (forced_devices() or getattr(jax.config, "jax_num_cpu_devices", -1)) < count:
         with contextlib.suppress(RuntimeError):  # JAX is in use already: the members share the devices there are
             jax.config.update("jax_num_cpu_devices", count)
@@ -70,9 +71,21 @@ def shape_for(seeds: int, num_envs: int, devices: int, doubles: bool = True) -> 
     return min(shapes, key=lambda shape: (-(-seeds // shape.seed) / shape.env, shape.env, shape.seed))
 
 
-def make_mesh(shape: Shape, devices: list[jax.Device]) -> jax.sharding.Mesh:
-    """Return the mesh of this shape of the first of these devices."""
-    return jax.sharding.Mesh(np.array(devices[: shape.seed * shape.env]).reshape(shape), (SEED, ENV))
+def make_mesh(seeds: int, units: int, here: list[jax.Device], asked: Devices) -> jax.sharding.Mesh:
+    """Return the mesh for a number of seeds of `units` each, of the devices `here` or of the number `asked` for.
+
+    On the CPU, whose devices take from each other what they take, no seed runs twice, and environments are split only
+    where devices were asked for.
+    """
+    on_cpu = here[0].platform == "cpu"
+    if on_cpu and asked is None:
+        asked = forced_devices()
+    if isinstance(asked, Shape) and size_of(asked) <= len(here) and asked.seed <= seeds:
+        shape = asked
+    else:
+        count = min(asked, len(here)) if isinstance(asked, int) else len(here)
+        shape = shape_for(seeds, 1 if on_cpu and asked is None else units, count, doubles=not on_cpu)
+    return jax.sharding.Mesh(np.array(here[: shape.seed * shape.env]).reshape(shape), (SEED, ENV))
 
 
 def put(tree: PyTree[Array], to: PyTree[NamedSharding]) -> PyTree[Array]:

@@ -20,10 +20,10 @@ told = False
 """Whether a message has reported that standard output is closed and the run continues without it."""
 
 
-def open_closed() -> None:
-    """Open the standard streams that are closed, to nowhere.
+def prepare() -> None:
+    """Open the standard streams that are closed, to nowhere, and write `?` for characters that an encoding lacks.
 
-    Otherwise the next file that is opened gets their number, and what others print goes into it.
+    The next file that is opened would get the number of a closed stream, and output of others would go into it.
     """
     descriptor = os.open(os.devnull, os.O_RDWR)
     while descriptor <= 2:
@@ -32,6 +32,8 @@ def open_closed() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - it stays open
+    for stream in (sys.stdout, sys.stderr):
+        replace_unknown(stream)
 
 
 def replace_unknown(stream: Any) -> None:

@@ -25,28 +25,6 @@ from forage.loop.plain import PlainProgram
 MOST_ROWS = 256
 """The largest batch that acts greedily in NumPy on the CPU, if the overhead of a call of JAX is longer."""
 
-AUTO = "auto"
-ACTIONS = {"greedy": "greedily", "sampled": "with sampled actions"}
-"""The ways an agent can play, each as an adverb for messages."""
-
-
-def check_actions(evaluation_actions: str) -> None:
-    """Raise `ForageError` for a way to act in evaluation that is not there."""
-    if evaluation_actions not in (AUTO, *ACTIONS):
-        raise ForageError(f"Actions in evaluation are {AUTO}, {' or '.join(ACTIONS)}, not {evaluation_actions!r}.")
-
-
-def actions_of(config: dict[str, Any], evaluation: dict[str, Any] | None, asked: str | None = None) -> str:
-    """Return the way a run's agent plays, as its configuration sets it, unless `asked` to play otherwise.
-
-    Where that is `auto`, as was chosen when the run was evaluated; greedily, where nothing was chosen.
-    """
-    asked = asked or config.get("evaluation_actions", "greedy")
-    check_actions(asked)
-    if asked != AUTO:
-        return asked
-    return ((evaluation or {}).get("choice") or {}).get("actions", "greedy")
-
 
 class Policy:
     """A trained agent that acts as it does in evaluation, or as it explores. Remembers within an episode.

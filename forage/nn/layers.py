@@ -46,6 +46,13 @@ def activation(named: str | Activation) -> Activation:
     return found
 
 
+def check_activation(named: str | Activation) -> None:
+    """Raise `ForageError` unless a name or a function is of an activation, which gives one number for each."""
+    if not keeps_shape(activation(named)):
+        called = named if isinstance(named, str) else getattr(named, "__qualname__", named)
+        raise ForageError(f"The activation {called} does not give one number for each; jax.nn.relu would.")
+
+
 def keeps_shape(function: Any) -> bool:
     """Return whether a value is a function of one array that returns an array of the same shape."""
     like = jax.ShapeDtypeStruct((2, 3), jnp.float32)

@@ -308,10 +308,11 @@ def make_display(kind: str | Progress) -> Progress:
     return kinds[kind]()
 
 
-def steady(display: Progress) -> Progress:
-    """Return a display of `make_display` that survives the loss of standard output; a user's own stays unchanged."""
+def make_steady(kind: str | Progress) -> Progress:
+    """Return a display as `make_display` does that survives the loss of standard output; a user's own is unchanged."""
     from forage.runs.notebook import Notebook
 
+    display = make_display(kind)
     return Steady(display) if type(display) in (Live, Notebook, Plain, Json, Notes) else display
 
 

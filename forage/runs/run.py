@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from forage.config import part_data, registry
-from forage.config.saved import load_policy
+from forage.config.options import AUTO
+from forage.config.saved import actions_of, load_policy
 from forage.config.trusting import guard_imports
 from forage.core import checkpoint, records
 from forage.core.errors import check_path
@@ -38,7 +39,7 @@ from forage.core.types import ForageError
 from forage.evaluation.plots import curve
 from forage.evaluation.statistics import Score, by_setting
 from forage.evaluation.sweep_plot import draw_sweep_scores
-from forage.loop.policy import AUTO, Policy, actions_of
+from forage.loop.policy import Policy
 from forage.runs.curve import Curve, Texts, read_rows, read_texts
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from forage.config.options import ACTIONS, AUTO
 from forage.config.run_config import RunConfig
 from forage.core import checkpoint, prng
 from forage.core.ports import Environment, range_of_returns
@@ -20,7 +21,6 @@ from forage.core.sweep import members_of
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.make import OURS
 from forage.evaluation.statistics import Score, by_setting, clip_interval, mean, name_of_mean, student_interval
-from forage.loop.policy import ACTIONS, AUTO
 from forage.loop.runner import Runner
 from forage.loop.soundness import check_returns
 from forage.runs.curve import column_name, to_float

@@ -18,7 +18,7 @@ import jax
 
 from forage.config import former
 from forage.config.files import merge_over
-from forage.config.options import ARGUMENTS, PORTS, whole
+from forage.config.options import ARGUMENTS, AUTO, PORTS, whole
 from forage.config.ranges import check_call
 from forage.config.resolve import STORED, from_config, resolve
 from forage.config.run_config import RunConfig
@@ -31,7 +31,6 @@ from forage.core.records import range_in
 from forage.core.types import ForageError
 from forage.evaluation.statistics import Score, by_setting
 from forage.loop.cluster.hosts import Channel
-from forage.loop.policy import AUTO
 from forage.loop.runner import Runner
 from forage.memory.around import innermost
 from forage.memory.dataset import DataSet
@@ -164,7 +163,7 @@ SETTINGS = tuple(name for name in STORED if name in DEFAULTS)
 def start_run(said: Mapping[str, Any]) -> Run:
     """Train a new run. `said`: arguments of `train`, those of a file and of a parent run among them."""
     given = dict(said)
-    shown = progress.steady(progress.make_display(given.pop("display", "auto")))
+    shown = progress.make_steady(given.pop("display", "auto"))
     called = check_callbacks(given.pop("callbacks")) if "callbacks" in given else []
     settings = check_settings({name: given.pop(name) for name in SETTINGS if name in given})
     directory, parent, with_memory = (given.pop(name, None) for name in ("directory", "start_from", "with_memory"))
@@ -287,7 +286,7 @@ def resume(
             f"and {', '.join(CHANGEABLE)}."
         )
     steps = None if steps is None else whole("steps", steps)
-    shown, called = progress.steady(progress.make_display(display)), check_callbacks(callbacks)
+    shown, called = progress.make_steady(display), check_callbacks(callbacks)
     run = Run(directory)
 
     def differs(what: str) -> None:
@@ -301,7 +300,7 @@ def resume(
     shape = Shape(then // split, split) if then else None
     leading = lead(hosts, coordinator, shown.note)
     if leading is None:  # before all else: even a look at the versions makes JAX settle on its devices
-        prepare_devices(then or 1)
+        prepare_devices(1, then)
     other = differences(read_json(run.directory / "versions.json"))
     differs(other)
     setup, extension = extend_setup(run, from_config(run.config, environment, data, run.directory, **parts), steps)

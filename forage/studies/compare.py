@@ -11,6 +11,7 @@ import numpy as np
 
 from forage.config import part_data, registry
 from forage.config.environment import resolve_environment
+from forage.config.options import AUTO
 from forage.core.errors import ForageError
 from forage.core.fields import value_of
 from forage.core.records import range_in
@@ -19,7 +20,6 @@ from forage.evaluation.comparison import probability_of_improvement, welch_diffe
 from forage.evaluation.plots import curve
 from forage.evaluation.power import seeds_needed
 from forage.evaluation.statistics import FEW, Ends, Score, clip_interval, score
-from forage.loop.policy import AUTO
 from forage.runs.changes import without_address
 from forage.runs.run import Run, step_unit
 from forage.runs.scoring import choice_sentences

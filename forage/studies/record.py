@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Key, PyTree
 
+from forage.config.options import ACTIONS
 from forage.config.registry import part_name
 from forage.config.resolve import from_config
 from forage.config.run_config import RunConfig
@@ -23,7 +24,7 @@ from forage.core.types import ForageError
 from forage.data import files
 from forage.data.logged import Transitions
 from forage.environments.adapters.on_host import OnHost
-from forage.loop.policy import ACTIONS, Policy
+from forage.loop.policy import Policy
 from forage.runs.provenance import versions
 from forage.runs.run import Run
 from forage.tasks.same import Same

@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from forage.config.environment import wrap_innermost
+from forage.config.options import AUTO
 from forage.config.part_data import to_config
 from forage.config.ranges import check_call
 from forage.config.resolve import from_config
@@ -30,7 +31,6 @@ from forage.core.ports import Environment, Tasks
 from forage.core.types import ForageError
 from forage.evaluation.conditions import Cell, conditions
 from forage.evaluation.statistics import Score, score
-from forage.loop.policy import AUTO
 from forage.runs.run import Run, write_json
 from forage.runs.scoring import acting, check_episodes, cut_words, load_agents, step_limit
 

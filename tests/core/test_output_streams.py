@@ -71,7 +71,7 @@ class Full(io.StringIO):
 @pytest.mark.parametrize("kind", ["plain", "json"])
 def test_training_goes_on_without_lines_that_cannot_be_written(kind, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdout", Full(1))
-    display = progress.steady(progress.make_display(kind))
+    display = progress.make_steady(kind)
     display.settings = 1
     display.start("title", ["one", "two"], 10)
     for number in range(3):
@@ -89,11 +89,11 @@ def test_training_goes_on_without_lines_that_cannot_be_written(kind, monkeypatch
 def test_a_display_writes_what_a_stream_can_take(monkeypatch):
     stream = io.TextIOWrapper(io.BytesIO(), "ascii")
     monkeypatch.setattr(sys, "stdout", stream)
-    display = progress.steady(progress.make_display("plain"))
+    display = progress.make_steady("plain")
     display.finish({}, ["curve \u2581\u2588"])
     assert (stream.buffer.getvalue(), stream.errors) == (b"curve ??\n", "strict")
 
 
 def test_errors_of_ones_own_display_are_ones_own():
     own = progress.Progress()
-    assert progress.steady(own) is own
+    assert progress.make_steady(own) is own

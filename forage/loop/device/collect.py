@@ -31,7 +31,8 @@ def collect(loop: DeviceLoop, adapts: bool, state: DeviceState, clock: Clock, ke
 
     `adapts`: starts that were drawn before are stale, so new ones are drawn first.
     """
-    num_envs, length, spec = loop.agent.num_envs, loop.agent.rollout_length, loop.learner.spec
+    agent, spec = loop.learner.agent, loop.learner.spec
+    num_envs, length = agent.num_envs, agent.rollout_length
     first_hidden = loop.learner.init_hidden()
     keys = jax.random.split(key, (length, 2 * num_envs + 1))
 
@@ -60,9 +61,9 @@ def collect(loop: DeviceLoop, adapts: bool, state: DeviceState, clock: Clock, ke
             aux=decision.aux,
             info=team.repeat(info_numbers(step.info, spec.info_names), spec.num_agents),
             memo=decision.memo,
-            version=team.repeat(loop.agent.version(state.learner.agent), spec.num_agents),
+            version=team.repeat(agent.version(state.learner.agent), spec.num_agents),
         )
-        if loop.agent.marks:
+        if agent.marks:
             experience = experience._replace(mark=team.repeat(at.mark, spec.num_agents))
         place = ()
         if loop.measured and environment.places:
@@ -99,13 +100,15 @@ def collect(loop: DeviceLoop, adapts: bool, state: DeviceState, clock: Clock, ke
     # The rollout
     if adapts:
         state = state._replace(pool=state.pool._replace(used=jnp.int32(loop.pool_size)))
-    if loop.agent.whole_episodes:
+    if agent.whole_episodes:
         state = drop_unfinished(loop, state, jax.random.fold_in(key, prng.FRESH))
     carry = (state.pool, state.actors.at, state.actors.hidden, state.actors.episode_length)
     (pool, at, hidden, _), (rollout, played, visited, places) = jax.lax.scan(step, carry, (keys, jnp.arange(length)))
     rollout = mesh.split_leaves(rollout, 1)
     # Episode totals, computed once after the scan: carried over + collected - still running.
-    told = loop.as_one(rollout)
+    told = team.as_one(rollout, spec.num_agents)
+    if loop.learner.behaviour.opposes:
+        told = told._replace(reward=team.own_reward(rollout))
     ended, one_each = told.ended, jnp.ones(told.ended.shape, jnp.int32)
     episode_return = running_totals(state.actors.episode_return, told.reward, ended)
     episode_length = running_totals(state.actors.episode_length, one_each, ended)
@@ -120,7 +123,7 @@ def collect(loop: DeviceLoop, adapts: bool, state: DeviceState, clock: Clock, ke
     (env_states, gone), (tasks, marks) = visited, played
     visited = RolloutStates(env_states, marks, gone, state.actors.episode_length == 0, tasks)
     actors = Actors(at, hidden, episode_return, episode_length)
-    return RolloutResults(pool, actors, episodes, rollout, visited, places)
+    return RolloutResults(pool, actors, episodes, rollout, told, visited, places)
 
 
 def drop_unfinished(loop: DeviceLoop, state: DeviceState, key: Key[Array, ""]) -> DeviceState:

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key, PyTree
 
-from forage.core import prng, team
+from forage.core import prng
 from forage.core.ports import (
     Agent,
     Environment,
@@ -38,7 +38,7 @@ from forage.loop.device.episodes import last_infos
 from forage.loop.device.evaluate import play_episodes
 from forage.loop.device.state import Actors, DeviceState, Pool, RolloutResults
 from forage.loop.learner import ChunkStats, Learner, LearnerState, finite
-from forage.loop.needs import check_starts
+from forage.loop.needs import check_learner, check_starts
 from forage.loop.runner import EvaluationEpisodes
 from forage.loop.visits import Visits
 
@@ -63,7 +63,7 @@ class DeviceLoop(Part):
 
     def check(self) -> None:
         """Raise `ForageError` if parts and environment do not fit together."""
-        self.learner.check(self.environment)
+        check_learner(self.learner, self.environment)
         if self.learner.behaviour.on_host:
             raise ForageError(
                 f"{type(self.learner.behaviour).__name__} intervenes on the host, and this loop runs on the device; "
@@ -129,11 +129,6 @@ class DeviceLoop(Part):
         adapts = self.tasks.adapts or self.starts.adapts or self.scheduled
         return collect(self.at(clock.fraction), adapts, state, clock, key)
 
-    def as_one(self, rollout: Experience) -> Experience:
-        """Return a rollout as its environments see it; of a team with opponents, with the reward of the others."""
-        told = team.as_one(rollout, self.learner.spec.num_agents)
-        return told._replace(reward=team.own_reward(rollout)) if self.learner.behaviour.opposes else told
-
     @property
     def pool_size(self) -> int:
         return max(self.agent.num_envs, 16)
@@ -141,13 +136,12 @@ class DeviceLoop(Part):
     def iterate(self, state: DeviceState, clock: Clock) -> tuple[DeviceState, ChunkStats]:
         """Take one turn of the loop: collect, remember, learn, and tell tasks and starts about it."""
         key, collect_key, learn_key, starts_key = jax.random.split(state.key, 4)
-        pool, actors, episodes, rollout, visited, places = self.collect(state, clock, collect_key)
+        pool, actors, episodes, rollout, told, visited, places = self.collect(state, clock, collect_key)
         loop = self.at(clock.fraction)
         learner, metrics = self.learner.learn(state.learner, rollout, clock, learn_key)
         if self.agent.whole_episodes:
             after = clock._replace(steps=clock.steps + self.steps_per_iteration)
             learner = self.learner.truncate(learner, after)
-        told = self.as_one(rollout)
         review = RolloutReport(self.environment, visited, clock, starts_key)
         if loop.tasks.judged or loop.starts.judged:
             review = review._replace(judgement=self.learner.judge(state.learner, rollout, clock, learn_key))

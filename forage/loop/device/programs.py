@@ -29,20 +29,12 @@ class SeedBatch(equinox.Module):
     common: DeviceLoop
     members: PyTree[Array | None]
 
-    @property
-    def steps_per_iteration(self) -> int:
-        return self.common.steps_per_iteration
 
-
-def batch_seeds(loop: DeviceLoop, values: dict[str, Array]) -> SeedBatch:
-    """Give seeds their own values (`seed ...`) of fields named by dotted path, such as `learner.agent.discount`."""
+def batch_seeds(loop: DeviceLoop, numbers: Numbers) -> SeedBatch:
+    """Give seeds their own numbers of fields named by dotted path, such as `learner.agent.discount`."""
     nobody = jax.tree.map(lambda _: None, loop)
-    return SeedBatch(loop, with_numbers(nobody, values, is_leaf=lambda x: x is None))
-
-
-def as_arrays(numbers: Numbers) -> dict[str, Array]:
-    """Return each member's own numbers as arrays `seed`."""
-    return {path: jnp.array(values, jnp.float32) for path, values in numbers.items()}
+    arrays = {path: jnp.array(values, jnp.float32) for path, values in numbers.items()}
+    return SeedBatch(loop, with_numbers(nobody, arrays, is_leaf=lambda x: x is None))
 
 
 def over_seeds(varied: SeedBatch, function: Any, *arguments: Any) -> Any:
@@ -65,7 +57,7 @@ def advance(
     def body(_: Int[Array, ""], carry: tuple[DeviceState, Clock, Float[Array, "tally"]]):
         state, clock, total = carry
         state, tally = turn(varied, state, clock)
-        clock = clock._replace(steps=clock.steps + varied.steps_per_iteration)
+        clock = clock._replace(steps=clock.steps + varied.common.steps_per_iteration)
         return state, clock, total + ravel_pytree(tally)[0]  # one array: a dozen small sums would each be a kernel
 
     shapes = jax.eval_shape(turn, varied, state, clock)[1]

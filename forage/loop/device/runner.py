@@ -26,7 +26,6 @@ from forage.loop.device.programs import (
     SeedBatch,
     advance,
     agent_only,
-    as_arrays,
     batch_seeds,
     env_axes,
     evaluate,
@@ -63,14 +62,13 @@ class DeviceRunner:
     ):
         self.seeds = seeds
         self.total_steps = total_steps
-        self.steps_per_iteration = varied.steps_per_iteration
+        self.steps_per_iteration = varied.common.steps_per_iteration
         self.several_hosts = several_hosts
         self.here = here = jax.devices() if several_hosts else jax.local_devices()
         self.asked = len(here) if several_hosts and devices is None else devices
-        shape = shape_of(len(seeds), shared_batch(varied.common)[0], here, self.asked)
-        self.places = np.arange(-(-len(seeds) // shape.seed) * shape.seed) % len(seeds)  # the seed that runs in each
-        self.mesh = mesh.make_mesh(shape, here)
+        self.mesh = mesh.make_mesh(len(seeds), shared_batch(varied.common)[0], here, self.asked)
         self.shape = mesh.Shape(*self.mesh.devices.shape)  # devices that share the seeds, and each seed's environments
+        self.places = np.arange(-(-len(seeds) // self.shape.seed) * self.shape.seed) % len(seeds)  # the seed in each
         self.devices = list(self.mesh.devices.flat)  # how many each has decides the last bits of its numbers
         self._placement = NamedSharding(self.mesh, P(mesh.SEED))
         self.varied = self.place_on_devices(varied)
@@ -343,7 +341,8 @@ class DeviceRunner:
         if isinstance(learner.agent, Evolver):
             return parts  # returns alone are kept of what is played
         one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), (parts["agent"], parts["behaviour"]))
-        mark = self.varied.common.mark()
+        mark = state.pool.starts.mark if learner.agent.marks else ()
+        mark = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[2:], x.dtype), mark)
         count = len(self.places) * self.steps_per_iteration * learner.spec.num_agents
         environment = self.varied.common.environment
         lived = jax.eval_shape(lambda a, b, mark: learner.example(a, b, mark, environment), *one, mark)
@@ -398,7 +397,7 @@ class DeviceRunner:
 
     def adopt(self, source: Sequence[int], numbers: Numbers, anew: Sequence[bool]) -> list[str]:
         """Give member i the learned state and memory of `source[i]`, and its own numbers."""
-        self.varied = self.place_on_devices(batch_seeds(self.varied.common, as_arrays(numbers)))
+        self.varied = self.place_on_devices(batch_seeds(self.varied.common, numbers))
         state, rows = self.state, np.array(source)
         assert state is not None
         if (rows != np.arange(len(rows))).any():
@@ -407,24 +406,9 @@ class DeviceRunner:
         return [""] * len(self.seeds)
 
 
-def shape_of(seeds: int, units: int, here: list[jax.Device], asked: mesh.Devices) -> mesh.Shape:
-    """Return the shape of the mesh, of all local devices unless others were requested.
-
-    On the CPU, whose devices take from each other what they take, no seed runs twice, and environments are split only
-    where devices were asked for.
-    """
-    on_cpu = here[0].platform == "cpu"
-    if on_cpu and asked is None:
-        asked = mesh.forced_devices()
-    if isinstance(asked, mesh.Shape) and mesh.size_of(asked) <= len(here) and asked.seed <= seeds:
-        return asked
-    count = min(asked, len(here)) if isinstance(asked, int) else len(here)
-    return mesh.shape_for(seeds, 1 if on_cpu and asked is None else units, count, doubles=not on_cpu)
-
-
 def shared_batch(loop: DeviceLoop) -> tuple[int, str]:
     """Return the batch size that the devices of one seed must divide, and its name."""
-    agent, memory = loop.agent, loop.learner.memory
+    agent, memory = loop.learner.agent, loop.learner.memory
     if isinstance(agent, Evolver):
         return agent.population, f"populations of {agent.population}"
     if memory.offline:

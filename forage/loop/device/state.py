@@ -58,5 +58,6 @@ class RolloutResults(NamedTuple):
     actors: Actors
     episodes: Episodes
     rollout: Experience  # leaves `time env *agent ...`
+    told: Experience  # the rollout as environments see it; of a team with opponents, with the reward of the others
     visited: RolloutStates
     places: Places | tuple[()]  # where the steps were on the environment's map, where measured

@@ -196,7 +196,7 @@ def config_mismatch(
     if differing:
         return f"other settings ({', '.join(differing)})"
     # As for a run that is gone on with: before a look at the versions makes JAX settle on its devices.
-    prepare_devices(stored.get("devices") or len(setup.members))
+    prepare_devices(len(setup.members), stored.get("devices"))
     return differences(read_json(directory / "versions.json"))
 
 

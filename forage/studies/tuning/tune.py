@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from forage.config.checks import seed_numbers
-from forage.config.options import PORTS
+from forage.config.options import AUTO, PORTS
 from forage.config.part_data import to_config
 from forage.config.part_options import fields
 from forage.config.ranges import check_call
@@ -24,7 +24,6 @@ from forage.core.ports.checking import check_agent
 from forage.core.schedule import with_plain_numbers
 from forage.core.types import ForageError
 from forage.evaluation.statistics import score
-from forage.loop.policy import AUTO
 from forage.runs import display as progress
 from forage.runs import training
 from forage.runs.locking import lock_directory, removed_if_failed
