@@ -61,6 +61,29 @@ PARTS = {
         "loop": "forage_papers.agents.language.turns.loop:LOOP",
         "at-grpo": "forage_papers.agents.language.turns.at_grpo:ATGRPO",
         "archer": "forage_papers.agents.language.turns.archer:ArCHer",
+        "droq": "forage_papers.agents.settings:DroQ",
+        "simba": "forage_papers.agents.actor_critic.simba:SimBa",
+        "bro": "forage_papers.agents.actor_critic.bro:BRO",
+        "mr-q": "forage_papers.agents.actor_critic.mr_q:MRQ",
+        "ppo-lagrangian": "forage_papers.agents.policy_gradient.ppo_lagrangian:PPOLagrangian",
+        "iq-learn": "forage_papers.agents.q_learning.iq_learn:IQLearn",
+        "cqn": "forage_papers.agents.q_learning.cqn:CQN",
+        "sac-n": "forage_papers.agents.settings:SACN",
+        "edac": "forage_papers.agents.settings:EDAC",
+        "iq-learn-sac": "forage_papers.agents.actor_critic.iq_learn_sac:IQLearnSAC",
+        "rlpd": "forage_papers.agents.settings:RLPD",
+        "wsrl": "forage_papers.agents.settings:WSRL",
+        "simba-v2": "forage_papers.agents.actor_critic.simba_v2:SimBaV2",
+        "q-learning": "forage_papers.agents.tabular.q_learning:QLearning",
+        "bootstrapped-dqn": "forage_papers.agents.q_learning.bootstrapped_dqn:BootstrappedDQN",
+        "trajectory-transformer": "forage_papers.agents.offline.trajectory_transformer:TrajectoryTransformer",
+        "lite-ppo": "forage_papers.agents.settings:LitePPO",
+        "max-rl": "forage_papers.agents.settings:MaxRL",
+        "pass-at-k": "forage_papers.agents.settings:PassAtK",
+        "max-at-k": "forage_papers.agents.settings:MaxAtK",
+        "raft": "forage_papers.agents.language.raft:RAFT",
+        "online-dpo": "forage_papers.agents.language.online_dpo:OnlineDPO",
+        "xpo": "forage_papers.agents.language.online_dpo:XPO",
     },
     "behaviour": {
         "ez-greedy": "forage_papers.behaviours.ez_greedy:EZGreedy",
@@ -96,6 +119,7 @@ PARTS = {
         "successes": "forage_papers.memory.successes:Successes",
         "self-imitation": "forage_papers.memory.self_imitation:SelfImitation",
         "teachers": "forage_papers.memory.teachers:Teachers",
+        "lap": "forage_papers.memory.lap:LAP",
     },
     "tasks": {
         "filtered": "forage_papers.tasks.filtered:FilteredProblems",
@@ -120,7 +144,12 @@ RANGES = {
     "neighbours": (1, inf),
     "initial_information": (0, inf, True),
     "planning": (0, inf),
+    "latent_size": (1, inf),
+    "cost_discount": (0, 1),
+    "initial_multiplier": (0, inf),
+    "multiplier_rate": (0, inf),
 }
 
 PRESETS = "forage_papers.presets:PRESETS"
+ALIASES = dict.fromkeys(("sarsa", "tabular_q", "expected_sarsa"), "q-learning")
 CLAIMS = "forage_papers.claims"

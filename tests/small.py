@@ -31,8 +31,6 @@ CACHE = Path(tempfile.gettempdir()) / f"forage-tests-{os.getuid()}"  # compiled 
 
 PPO: dict[str, Any] = {"num_envs": 2, "rollout_length": 8, "minibatches": 2, "epochs": 1, "hidden_sizes": (8,)}
 REPLAY: dict[str, Any] = {"num_envs": 2, "rollout_length": 4, "batch_size": 4, "learning_starts": 16}
-MRQ: dict[str, Any] = REPLAY | {"encoder_horizon": 3, "n_step": 2, "target_interval": 6, "latent_size": 4}
-MRQ |= {"action_size": 2, "hidden_size": 4, "bins": 5}
 HISTORIES: dict[str, Any] = {"hidden_sizes": (8,), "lstm_size": 4, "lstm_layers": 1, "unroll": 8}
 KIT: dict[str, Any] = {"hidden_sizes": (8,), "critics": 3, "updates_per_rollout": 2, "policy_delay": 2}
 AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, options
@@ -47,7 +45,6 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
         "language:Reverse-4",
         {"num_envs": 2, "rollout_length": 8, "hidden_sizes": (8,)},
     ),
-    "ppo-lagrangian": ("ppo-lagrangian", "Pendulum-cost", PPO | {"limit": 5.0}),
     "dqn": ("dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "target_update_interval": 8}),
     "dqn-gru": (
         "dqn",
@@ -63,35 +60,15 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
         REPLAY | {"hidden_sizes": (8,), "target_update_interval": 8, "bins": 11},
     ),
     "vdn": ("vdn", "teams:TwoStep", REPLAY | {"hidden_sizes": (8,), "target_update_interval": 8}),
-    "cqn": ("cqn", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "levels": 2, "intervals": 3, "atoms": 5}),
     "sac": ("sac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
     "tqc": ("tqc", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,), "critics": 2, "quantiles": 5}),
     "redq": ("redq", "Pendulum-v1", REPLAY | KIT | {"target_subset": 2}),
-    "droq": ("droq", "Pendulum-v1", REPLAY | KIT),
-    "sac-n": ("sac-n", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "critics": 3}),
-    "edac": ("edac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "critics": 3}),
-    "rlpd": ("rlpd", "Pendulum-v1", REPLAY | KIT),
-    "wsrl": ("wsrl", "Pendulum-v1", REPLAY | KIT),
     "crossq": ("crossq", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,)}),
-    "simba": ("simba", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8, 8)}),
-    "simba-v2": (
-        "simba-v2",
-        "Pendulum-v1",
-        REPLAY | {"hidden_sizes": (8,), "value_sizes": (8, 8), "atoms": 5},
-    ),
-    "bro": (
-        "bro",
-        "Pendulum-v1",
-        REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,), "quantiles": 5, "updates_per_rollout": 2, "resets": (48,)},
-    ),
     "sac-discrete": ("sac-discrete", "CartPole-v1", REPLAY | {"hidden_sizes": (8,)}),
     "td3": ("td3", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
     "ddpg": ("ddpg", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
-    "mr-q": ("mr-q", "Pendulum-v1", MRQ),
-    "mr-q-discrete": ("mr-q", "CartPole-masked", MRQ),
     "recurrent-sac": ("recurrent-sac", "Pendulum-v1", REPLAY | HISTORIES),
     "recurrent-td3": ("recurrent-td3", "Pendulum-v1", REPLAY | HISTORIES),
-    "bootstrapped-dqn": ("bootstrapped-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "heads": 3}),
     "sqirl": (
         "sqirl",
         "DeepSea-20",
@@ -103,10 +80,11 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
         {"num_envs": 2, "rollout_length": 8, "simulations": 3, "minibatch_size": 8, "hidden_sizes": (8,)},
     ),
     "open-es": ("open-es", "BitFlip-10", {"num_envs": 4, "hidden_sizes": (4,)}),
-    "q-learning": ("q-learning", "tabular:Garnet-20", REPLAY),
 }
 ROWS = dict(AGENTS)
 """Rows by name: those above, and those that tests of a package of parts have added. Tests go through `AGENTS`."""
+PARTS: dict[str, dict[str, Any]] = {}
+"""Further parts of rows that need some, by the row's name; tests of a package of parts add theirs."""
 
 
 def compute(function: Callable[..., Any], *arguments: Any) -> Any:

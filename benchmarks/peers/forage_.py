@@ -14,7 +14,6 @@ from forage.agents.actor_critic.sac import SAC
 from forage.agents.evolution.open_es import OpenES
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
-from forage.agents.settings import DroQ
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.policy import AgentPolicy
 from forage.core.mesh import prepare_devices
@@ -33,6 +32,7 @@ from forage.rewards.atari import AtariRewards
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
+from forage_papers.agents.settings import DroQ
 
 SECONDS_IMPORT = common.seconds_since_start()
 SETTLING_STEPS = 100

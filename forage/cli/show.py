@@ -10,7 +10,6 @@ from typing import Any
 from forage.cli.arguments import nothing_left
 from forage.config import options, packages, part_options, registry
 from forage.config.options import fill_columns
-from forage.core.elsewhere import method_elsewhere
 from forage.core.errors import ForageError, nearest
 
 HELP = """\
@@ -134,7 +133,7 @@ def show_environment(name: str) -> None:
         title, environment, _ = resolve_environment(name, {})
     except ForageError as error:
         names = [known for table in (*registry.tables().values(), registry.WRAPPERS) for known in table]
-        elsewhere = method_elsewhere(name)
+        elsewhere = registry.elsewhere_hint(name)
         hint = elsewhere or nearest(name, [*names, *NATIVE])
         known = elsewhere is not None or hint.startswith(". Did")
         if ":" in name or (not known and "Did you mean" in str(error)):

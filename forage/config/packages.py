@@ -8,6 +8,7 @@ before somebody names it:
     MEANINGS  by the name of an option, the sentence that explains it in every part of the package
     RANGES    by the name of an option, its `forage.core.ranges.Range` as a tuple
     CLAIMS    the package with files of its claims; see `forage.studies.claims.rows`
+    ALIASES   names that other libraries have for its parts, each with the name here
     PAGES     the address of a site with a page NAME for each part
 
 Names of Forage's own parts are known without looking here. A package that cannot be imported, and a name that two
@@ -49,6 +50,7 @@ class Package(NamedTuple):
     presets: str
     claims: str
     pages: str
+    aliases: dict[str, str]
 
     def find_target(self, name: str) -> str | None:
         """Return `module:Class` of one of its parts; None if it has no part of this name."""
@@ -122,7 +124,14 @@ def load_tables(name: str, title: str = "", own: bool = False) -> Package:
     if texts["PRESETS"] and not is_target(texts["PRESETS"]):
         raise ForageError(f"PRESETS of {name} has to be a text 'module:NAME' of a tuple of presets")
     return Package(
-        name, title or name, own, parts, meanings_of(module), ranges_of(module), *(texts[table] for table in texts)
+        name,
+        title or name,
+        own,
+        parts,
+        texts_by_name(module, "MEANINGS", "option", "sentence"),
+        ranges_of(module),
+        *texts.values(),
+        texts_by_name(module, "ALIASES", "name", "part"),
     )
 
 
@@ -131,11 +140,11 @@ def is_target(target: Any) -> bool:
     return isinstance(target, str) and target.count(":") == 1 and all(target.split(":"))
 
 
-def meanings_of(module: ModuleType) -> dict[str, str]:
-    """Return the table MEANINGS of a module. Raise `ForageError` if it is no table of texts."""
-    found = getattr(module, "MEANINGS", {})
+def texts_by_name(module: ModuleType, table: str, key: str, value: str) -> dict[str, str]:
+    """Return a table of a module. Raise `ForageError` if it is no table of texts."""
+    found = getattr(module, table, {})
     if not isinstance(found, dict) or not all(isinstance(text, str) for pair in found.items() for text in pair):
-        raise ForageError(f"MEANINGS of {module.__name__} has to give each option a sentence")
+        raise ForageError(f"{table} of {module.__name__} has to give each {key} a {value}")
     return found
 
 
@@ -194,6 +203,12 @@ def package_of(module: str) -> Package | None:
         return None
     found = max(load_packages(), key=lambda package: package.closeness(module), default=None)
     return found if found and found.closeness(module) else None
+
+
+def name_here(name: str) -> str | None:
+    """Return the name of the part that other libraries call `name`; None if no package says so."""
+    word = name.lower().replace("-", "_")
+    return next((package.aliases[word] for package in load_packages() if word in package.aliases), None)
 
 
 def target_in(title: str, name: str) -> str:

@@ -73,11 +73,6 @@ def replay(capacity: int) -> dict[str, dict[str, Any]]:
     return {"memory": {"part": "uniform", "capacity": capacity}}
 
 
-def loss_adjusted_replay(capacity: int) -> dict[str, dict[str, Any]]:
-    """Return loss-adjusted prioritised replay of `capacity` transitions."""
-    return {"memory": {"part": "lap", "capacity": capacity}}
-
-
 def gsde_noise(interval: int) -> dict[str, dict[str, Any]]:
     """Return gSDE's noise, redrawn every `interval` steps."""
     return {"behaviour": {"part": "held-noise", "interval": interval}}
@@ -505,41 +500,6 @@ CROSSQ: tuple[Preset, ...] = (
     Preset("crossq", "envpool:FishSwim-v1 envpool:HumanoidStand-v1", 5_000_000, {}, BHATT, replay(1_000_000)),
 )
 
-LEE = "Lee et al. (2024), as in the code of SimBaV2"
-ONE_EACH = {"discount": 0.995, "updates_per_rollout": 1}  # its rule for 1000 steps to an episode, an update for each
-
-SIMBA: tuple[Preset, ...] = (
-    Preset("simba", WALKERS, 1_000_000, ONE_EACH, LEE, replay(1_000_000)),
-    Preset("simba", "gymnasium:Humanoid-v?", 1_000_000, ONE_EACH, f"{LEE}{FEWER}", replay(300_000)),
-    # The suite's episodes end by the clock alone, so one critic learns.
-    Preset(
-        "simba",
-        "envpool:Cartpole*-v1 envpool:Cheetah*-v1 envpool:Finger*-v1 envpool:Reacher*-v1 envpool:Walker*-v1",
-        1_000_000,
-        ONE_EACH | {"critics": 1},
-        f"{LEE}, without its repeated actions",
-        replay(1_000_000),
-    ),
-)
-
-NAUMAN = "Nauman et al. (2024), the authors' code"
-
-BRO: tuple[Preset, ...] = (
-    Preset("bro", WALKERS, 1_000_000, {}, NAUMAN, replay(1_000_000)),
-    Preset("bro", "gymnasium:Humanoid-v?", 1_000_000, {}, f"{NAUMAN}{FEWER}", replay(300_000)),
-)
-
-MRQ: tuple[Preset, ...] = (
-    Preset(
-        "mr-q",
-        "gymnasium:Ant-v? gymnasium:HalfCheetah-v? gymnasium:Hopper-v? gymnasium:Walker2d-v?",
-        1_000_000,
-        {},
-        ONE_SETTING,
-        loss_adjusted_replay(1_000_000),
-    ),
-    Preset("mr-q", "gymnasium:Humanoid-v?", 1_000_000, {}, f"{ONE_SETTING}{FEWER}", loss_adjusted_replay(300_000)),
-)
 
 OTHERS: tuple[Preset, ...] = (
     Preset("a2c", "CartPole-v1 gymnasium:CartPole-v1", 500_000, {"num_envs": 8}, ZOO),
@@ -590,7 +550,6 @@ OTHERS: tuple[Preset, ...] = (
 
 # From data sets: steps are updates.
 
-KIT = "OfflineRL-Kit for the medium data, with the updates of the authors' program (An et al., 2021)"
 LOCOMOTION = "gymnasium:HalfCheetah-v? gymnasium:Hopper-v? gymnasium:Walker2d-v?"
 
 OFFLINE: tuple[Preset, ...] = (
@@ -601,8 +560,6 @@ OFFLINE: tuple[Preset, ...] = (
         {},
         "Kostrikov et al. (2021), the authors' mujoco_config.py, which scales rewards so that returns span 1,000",
     ),
-    Preset("edac", "gymnasium:Hopper-v?", 3_000_000, {"critics": 50, "diversity": 1.0}, KIT),
-    Preset("edac", "gymnasium:HalfCheetah-v? gymnasium:Walker2d-v?", 3_000_000, {"critics": 10, "diversity": 1.0}, KIT),
     Preset(
         "cql",
         LOCOMOTION,
@@ -612,7 +569,7 @@ OFFLINE: tuple[Preset, ...] = (
     ),
 )
 
-PRESETS: tuple[Preset, ...] = (*PPO, *DQN, *SAC, *TD3, *TQC, *CROSSQ, *SIMBA, *BRO, *MRQ, *OTHERS, *OFFLINE)
+PRESETS: tuple[Preset, ...] = (*PPO, *DQN, *SAC, *TD3, *TQC, *CROSSQ, *OTHERS, *OFFLINE)
 """Of an agent's, the first that fits counts."""
 
 

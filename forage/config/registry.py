@@ -118,9 +118,17 @@ def part_class(port: str, name: str) -> type:
             raise ForageError(f"{name} is not of the port {port}; a subclass of forage.core.ports.{base} works.")
         return cls
     former.check_part(name, parts(port))
-    hint = method_elsewhere(name) or nearest(name, parts(port))
+    hint = elsewhere_hint(name) or nearest(name, parts(port))
     hint = f"; forage list {'agents' if port == 'agent' else port} shows them." if hint == "." else hint
     raise ForageError(f"Unknown {port}{'' if port == 'agent' else ' part'} {name!r}{hint}")
+
+
+def elsewhere_hint(name: str) -> str | None:
+    """Describe Forage's replacement for a method of other libraries: the core's words, or those of a package."""
+    from forage.config import packages
+
+    here = method_elsewhere(name)
+    return here or (f": here it is {part}." if (part := packages.name_here(name)) else None)
 
 
 def own_class(target: str) -> type:

@@ -261,7 +261,7 @@ class RunConfig:
                 for kind, space in (("observations", "observation_space"), ("actions", "action_space"))
             )
             own = f"the same data set with {name}, which is native; or " if same else ""
-        agent = "rlpd" if isinstance(self.spec.action_space, Box) else "dqn"
+        agent = "sac" if isinstance(self.spec.action_space, Box) else "dqn"
         return (
             f"{self.name} runs on the host, and a run that learns from a data set alone is evaluated in a native "
             f"environment. What works: {own}an agent that acts in {self.name} and learns from both, as in forage train "

@@ -90,7 +90,6 @@ HERE_AS: dict[str, tuple[str, ...]] = {
     "sac-discrete": ("sacd", "discrete_sac"),
     "discrete-bcq": ("bcq",),
     "gumbel-search": ("gumbel_alphazero", "gumbel_muzero"),
-    "q-learning": ("sarsa", "tabular_q", "expected_sarsa"),
 }
 """Forage's command for methods that have names of their own in other libraries."""
 
@@ -127,7 +126,7 @@ METHODS: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "XQL": (("xql", "x_ql", "sql_offline", "eql"), "values within the data's actions", ("iql", "cql")),
     "Diffusion-QL": (("diffusion_ql", "dql", "idql", "qgpo"), "a diffusion policy for recorded actions",
                      ("iql", "td3-bc")),
-    "MOPO": (("mopo", "combo", "morel", "mobile", "rambo"), "offline learning in a learned model", ("cql", "edac")),
+    "MOPO": (("mopo", "combo", "morel", "mobile", "rambo"), "offline learning in a learned model", ("cql", "iql")),
     "CMA-ES": (("cma_es", "cmaes", "ars", "neat", "ga"), "search without gradients", ("open-es",)),
     "DIAYN": (("diayn", "dads", "smerl", "vic"), "skills without a reward", ("sac", "ppo")),
 }  # fmt: skip

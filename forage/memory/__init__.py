@@ -6,7 +6,6 @@ PARTS = {
     "uniform": "uniform:UniformReplay",
     "prioritised": "prioritised:PrioritisedReplay",
     "episodes": "episodes:Episodes",
-    "lap": "lap:LAP",
     "hindsight": "hindsight:Hindsight",
     "recorded": "recorded:RecordedMemory",
     "shifted": "shifted:ShiftedImages",

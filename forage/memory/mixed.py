@@ -52,7 +52,7 @@ class MixedReplay(Memory):
     which only the abstract could be looked up.
     """
 
-    example: ClassVar[str] = "forage train rlpd Pendulum-v1 --memory mixed --memory.data mixed.npz"
+    example: ClassVar[str] = "forage train sac Pendulum-v1 --memory mixed --memory.data mixed.npz"
     ranges: ClassVar[Ranges] = {"share": Range(0, 1)}
 
     mixes: ClassVar[bool] = True

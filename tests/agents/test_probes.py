@@ -16,10 +16,7 @@ import numpy as np
 import pytest
 from tiers import gate_cases
 
-from forage.agents.actor_critic.bro import BRO
 from forage.agents.actor_critic.crossq import CrossQ
-from forage.agents.actor_critic.iq_learn_sac import IQLearnSAC
-from forage.agents.actor_critic.mr_q import MRQ
 from forage.agents.actor_critic.offline.cal_ql import CalQL
 from forage.agents.actor_critic.offline.cql import CQL
 from forage.agents.actor_critic.offline.rebrac import ReBRAC
@@ -29,33 +26,26 @@ from forage.agents.actor_critic.recurrent.sac import RecurrentSAC
 from forage.agents.actor_critic.recurrent.td3 import RecurrentTD3
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete, policies
-from forage.agents.actor_critic.simba import SimBa
-from forage.agents.actor_critic.simba_v2 import SimBaV2
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.actor_critic.tqc import TQC
 from forage.agents.evolution.open_es import OpenES
 from forage.agents.offline.bc import BC
 from forage.agents.offline.decision_transformer import DecisionTransformer
 from forage.agents.offline.iql import IQL
-from forage.agents.offline.trajectory_transformer import TrajectoryTransformer
 from forage.agents.policy_gradient.a2c import A2C
 from forage.agents.policy_gradient.appo import APPO
 from forage.agents.policy_gradient.impala import IMPALA
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.reinforce import Reinforce
-from forage.agents.q_learning.bootstrapped_dqn import BootstrappedDQN
 from forage.agents.q_learning.c51 import C51
-from forage.agents.q_learning.cqn import CQN, of_path
 from forage.agents.q_learning.discrete_bcq import DiscreteBCQ
 from forage.agents.q_learning.discrete_cql import DiscreteCQL
 from forage.agents.q_learning.dqn import DQN
-from forage.agents.q_learning.iq_learn import IQLearn
 from forage.agents.q_learning.pqn import PQN
 from forage.agents.q_learning.qr_dqn import QRDQN
 from forage.agents.search.gumbel_search import GumbelSearch
-from forage.agents.settings import DDPG, EDAC, REDQ, RLPD, SACN, WSRL, DroQ
+from forage.agents.settings import DDPG, REDQ
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
-from forage.behaviours.policy import AgentPolicy
 from forage.config import registry
 from forage.config.defaults import default_behaviour, default_memory
 from forage.core import compiling, spaces
@@ -86,7 +76,6 @@ from forage.loop.learner import Learner
 from forage.loop.offline.loop import OfflineLoop
 from forage.memory.dataset import OpenedDataSet
 from forage.memory.episodes import Episodes
-from forage.memory.lap import LAP
 from forage.memory.queue import Queue
 from forage.memory.uniform import UniformReplay
 from forage.nn.critics import each_value
@@ -139,8 +128,6 @@ COLD = {"initial_temperature": 1e-3}  # soft values count entropy as reward; nea
 # large: the policy acts as it learned to only once batch renormalisation has warmed up, and steps get small.
 NO_TARGETS = {"polyak": 1.0, "policy_delay": 2, "batch_norm_rate": 0.1, "batch_norm_warm_up": 100}
 NO_TARGETS |= {"value_sizes": (32, 32), "learning_rate": Schedule("linear:2e-3,1e-4")}
-RESIDUAL = {"hidden_sizes": (16,), "value_sizes": (16, 16), "learning_rate": 1e-3}
-QUICKER = {"learning_rate": 5e-3, "final_learning_rate": 0.1}  # of weights whose length is one
 HISTOGRAM = {"bins": 41, "lowest_value": -4.0, "highest_value": 4.0}
 FEW_QUANTILES = {"critics": 2, "quantiles": 8, "dropped_quantiles": 0, "value_sizes": (32, 32)}
 REPLAYED: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_sizes": (32,), "target_update_interval": 64}
@@ -150,13 +137,6 @@ def dqn(n_step: int = 1, **settings: Any) -> DQN:
     return DQN(**(REPLAYED | {"n_step": n_step, "dueling": False} | settings))
 
 
-ZOOMING: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_sizes": (32, 32), "n_step": 1, "weight_decay": 0.0}
-ZOOMING |= {"atoms": 51, "low": -4.0, "high": 8.0, "polyak": 0.05}
-AT_RANDOM = AgentPolicy(
-    random_steps=1_000_000
-)  # noise about what is best at first would not find what is best elsewhere
-ONE_FOR_ALL: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_size": 32, "latent_size": 32, "action_size": 16}
-ONE_FOR_ALL |= {"encoder_learning_rate": 3e-3, "target_interval": 32, "encoder_horizon": 3, "n_step": 1}
 HISTORIES: dict[str, Any] = CRITIC | {"batch_size": 16, "unroll": 8, "lstm_size": 16, "lstm_layers": 1}
 EPISODES = Episodes(capacity=4096)
 
@@ -189,37 +169,22 @@ AGENTS = {
     "sac": Trial(SAC(**CRITIC, **COLD, target_entropy=-3.0), 10_000),
     "sac histogram": Trial(SAC(**CRITIC, **COLD, **HISTOGRAM, target_entropy=-3.0), 10_000),
     "redq": Trial(REDQ(**CRITIC, **COLD, critics=4, policy_delay=2, target_entropy=-3.0), 30_000),
-    "droq": Trial(DroQ(**CRITIC, **COLD, policy_delay=2, target_entropy=-3.0), 10_000),
     "tqc": Trial(TQC(**CRITIC, **COLD, **FEW_QUANTILES, target_entropy=-3.0), 10_000),
-    "sac-n": Trial(SACN(**CRITIC, **COLD, critics=3, target_entropy=-3.0), 10_000),
-    "edac": Trial(EDAC(**CRITIC, **COLD, critics=3, diversity=0.1, target_entropy=-3.0), 10_000),
-    "rlpd": Trial(RLPD(**CRITIC, **COLD, critics=4, policy_delay=2), 10_000),
-    "wsrl": Trial(WSRL(**CRITIC, **COLD, critics=4, policy_delay=2), 10_000),
     "crossq": Trial(CrossQ(**(CRITIC | COLD | NO_TARGETS), target_entropy=-3.0), 20_000),
-    "bro": Trial(BRO(**(CRITIC | COLD | RESIDUAL | {"quantiles": 8, "target_entropy": -3.0, "resets": ()})), 20_000),
-    "simba": Trial(SimBa(**(CRITIC | COLD | RESIDUAL), target_entropy=-3.0), 20_000),
-    "simba-v2": Trial(SimBaV2(**(CRITIC | COLD | RESIDUAL | QUICKER), scale_reward=False, target_entropy=-3.0), 20_000),
     "sac-discrete": Trial(SACDiscrete(**CRITIC, **COLD, target_entropy=0.0), 10_000, EXPLORE),
     "td3": Trial(TD3(**CRITIC, exploration_noise=0.3), 10_000),
     "ddpg": Trial(DDPG(**CRITIC, exploration_noise=0.3), 10_000),
-    "mr-q": Trial(MRQ(**ONE_FOR_ALL), 20_000, memory=LAP(capacity=4096)),
     "recurrent-sac": Trial(RecurrentSAC(**HISTORIES, **COLD, target_entropy=-3.0), 20_000, memory=EPISODES),
     "recurrent-td3": Trial(RecurrentTD3(**HISTORIES, exploration_noise=0.3), 20_000, memory=EPISODES),
-    "cqn": Trial(CQN(**ZOOMING), 24_000, AT_RANDOM),
-    "bootstrapped-dqn": Trial(BootstrappedDQN(**REPLAYED, heads=4, prior_scale=1.0), 10_000, EXPLORE),
 }
 
 CAREFREE = {"conservatism": 1e-3, "samples": 2, "backup_samples": 1, "policy_learning_rate": 3e-3}
 STEADY = {"batch_size": 128, "learning_rate": 1e-3}
 OFFLINE: dict[str, Any] = {"batch_size": 128, "hidden_sizes": (32, 32), "learning_rate": 5e-4}
 BEST = {"expectile": 0.99, "beta": 100.0, "polyak": 0.005}  # nearly the best of what the data tries
-ALONE = {"objective": "value_expert", "regularise_own": False}
 
 FROM_DATA = {
     "bc": Trial(BC(**OFFLINE), 6000),  # from data in which everybody does what is best
-    "iq-learn": Trial(  # likewise, which is what it imitates
-        IQLearn(**OFFLINE, **ALONE, demonstrations=Demonstrations("probes"), temperature=0.1, discount=DISCOUNT), 6000
-    ),
     "iql": Trial(IQL(**OFFLINE, **BEST, discount=DISCOUNT), 20_000),
     "dqn": Trial(dqn(double=False), 6000),
     "discrete-cql": Trial(DiscreteCQL(**REPLAYED, conservatism=1e-3), 6000),
@@ -228,27 +193,19 @@ FROM_DATA = {
     "rebrac": Trial(ReBRAC(**CRITIC, actor_cloning=1e-3, critic_cloning=1e-3), 6000),
     "cql": Trial(CQL(**(CRITIC | STEADY), **COLD, **CAREFREE, target_entropy=-3.0), 8000),
     "cal-ql": Trial(CalQL(**(CRITIC | STEADY), **COLD, **CAREFREE, target_entropy=-3.0, value_sizes=()), 8000),
-    "iq-learn-sac": Trial(  # from data of what is best alone, as iq-learn
-        IQLearnSAC(**(CRITIC | STEADY), **ALONE, demonstrations=Demonstrations("probes"), target_entropy=-3.0), 6000
-    ),
 }
 """Agents that learn from a data set, and their numbers of updates."""
 
 READ: dict[str, Any] = {"layers": 1, "heads": 2, "dropout": 0.0, "warmup": 1, "max_gradient_norm": 1.0}
 BACK = {"context": 3, "width": 32, "learning_rate": 3e-3, "episode_length": 16}
-AHEAD = {"past": 2, "horizon": 3, "context": 5, "beams": 32, "expand": 2, "bins": 21, "cut": 0.0, "discount": DISCOUNT}
-AHEAD |= {"width": 16, "learning_rate": 1e-2, "batch_size": 32}
 FROM_EPISODES = {
     "decision-transformer": Trial(DecisionTransformer(**READ, **BACK), 2000),
-    "trajectory-transformer": Trial(TrajectoryTransformer(**READ, **AHEAD), 800),
 }
 """Agents that learn the episodes of a data set with all actions as sequences, and their updates."""
 
 ELSEWHERE = {
     "sqirl": "Its values are of the steps that are left; its plans are in test_sqirl.py.",
-    "q-learning": "It needs numbered states, and is compared with value iteration: test_q_learning.py.",
     "vdn": "Its values are those of a team, and one agent is none; it learns the paper's game in test_vdn.py.",
-    "ppo-lagrangian": "It is PPO where nothing costs, and probes have no costs: test_ppo_lagrangian.py.",
     "grpo": "It writes text, which probes do not take: language/test_grpo.py.",
     "dr-grpo": "Likewise: language/test_relatives.py.",
     "dapo": "Likewise: language/test_relatives.py.",
@@ -258,16 +215,9 @@ ELSEWHERE = {
     "remax": "Likewise: language/test_relatives.py.",
     "gspo": "Likewise: language/test_relatives.py.",
     "cispo": "Likewise: language/test_relatives.py.",
-    "lite-ppo": "Likewise: language/test_relatives.py.",
     "gmpo": "Likewise: language/test_relatives.py.",
     "sapo": "Likewise: language/test_relatives.py.",
-    "max-rl": "Likewise: language/test_relatives.py.",
-    "pass-at-k": "Likewise: language/test_relatives.py.",
-    "max-at-k": "Likewise: language/test_relatives.py.",
     "sft": "Likewise: language/test_language_agents.py.",
-    "raft": "Likewise: language/test_relatives.py.",
-    "online-dpo": "Likewise: language/test_language_agents.py.",
-    "xpo": "Likewise: language/test_language_agents.py.",
     "ppo-language": "Likewise: language/test_language_agents.py.",
     "distill": "Likewise: language/test_relatives.py.",
 }
@@ -277,10 +227,7 @@ ELSEWHERE = {
 EVOLVER = {"num_envs": 256, "episodes": 8, "rollout_length": 16, "hidden_sizes": (8,), "learning_rate": 0.02}
 EVOLVED = {"open-es": Trial(OpenES(**EVOLVER, sigma=0.3), 120_000)}
 
-KIT = ("sac", "sac histogram", "redq", "droq", "tqc", "sac-n", "edac", "rlpd", "wsrl", "td3", "ddpg")
-NORMED = ("crossq", "simba", "simba-v2", "bro")
-REMEMBERING = ("recurrent-sac", "recurrent-td3")
-CONTINUOUS = (*KIT, *NORMED, *REMEMBERING, "cqn")
+CONTINUOUS = ("sac", "sac histogram", "redq", "tqc", "td3", "ddpg", "crossq", "recurrent-sac", "recurrent-td3")
 FORMS = ("discrete", "continuous")
 RUNNERS = {
     "device": tuple(PROBES),
@@ -299,6 +246,8 @@ MORE_ESTIMATES: list[tuple[Any, Callable[..., Any]]] = []
 """Kinds of agents of another package, each with a function of `estimate`'s arguments; the first that fits is taken."""
 MORE_REASONS: list[Callable[[Agent, str, str, str], str | None]] = []
 """Functions of agent, probe, form and runner: the reason why a probe cannot check an agent of another package."""
+IMITATORS: list[type] = [BC]
+"""Kinds of agents that learn from data of the best actions alone."""
 ASK_FOR_LENGTH: list[type] = []
 """Kinds of agents that ask for the longest length of an episode."""
 
@@ -311,10 +260,8 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     for kinds, read in MORE_ESTIMATES:
         if isinstance(agent, kinds):
             return read(agent, state, hidden, observation, action)
-    if isinstance(agent, Reinforce | BC | IQLearn | IQLearnSAC | OpenES | DecisionTransformer):
-        return jnp.nan  # values of IQ-Learn are of another reward
-    if isinstance(agent, TrajectoryTransformer):
-        return agent.search_plan(state, hidden, observation, jax.random.key(0)).worth
+    if isinstance(agent, Reinforce | BC | OpenES | DecisionTransformer):
+        return jnp.nan
     if isinstance(agent, Recurrent):  # its critics remember apart from its actor: `worth`
         return jnp.nan
     if isinstance(agent, IQL):
@@ -325,12 +272,7 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, PPO | IMPALA):
         network = state.network
         return network.value(observation, network.remember(hidden, observation) if network.gru else None)[0]
-    if isinstance(agent, CQN):
-        network = state.target
-        features = network.torso.rows(jax.tree.map(lambda x: x[None], observation))
-        path = network.greedy(features, jax.random.key(0))
-        return network.value(of_path(network.all_logits(features, path), path)).mean()
-    if isinstance(agent, BootstrappedDQN | PQN):
+    if isinstance(agent, PQN):
         return best_allowed(agent.action_values(state, hidden, observation), observation)
     if isinstance(agent, DiscreteBCQ):
         return agent.action_values(state, hidden, observation).max()
@@ -341,11 +283,6 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, SACDiscrete):
         batch = jax.tree.map(lambda x: x[None], observation)
         return jnp.sum(policies(state.actor, batch)[0] * each_value(state.critics, batch).mean(0))
-    if isinstance(agent, MRQ):
-        encoder = state.encoder
-        states = encoder.states(jax.tree.map(lambda x: x[None], observation))
-        pairs = encoder.pairs(states, state.actor.actions.action_features(action)[None])
-        return state.scale * each_value(state.critics, pairs).mean()
     if isinstance(agent, SAC | TD3):
         batch = jax.tree.map(
             lambda x: x[None], (apply_norm(state.norm, observation), state.actor.actions.to_unit(action))
@@ -399,27 +336,14 @@ def obstacle(trial: Trial, probe: str, form: str, runner: str) -> str | None:
             return reason
     if runner == "episodes" and (reason := missing_reason(trial.agent, probe, form)):
         return reason
-    if isinstance(trial.agent, SimBaV2) and probe == "delay":
-        return "It stays at an action between the two, also after 60,000 steps (0.61 for 0.80); why is not known."
-    if isinstance(trial.agent, MRQ) and probe in ("coin", "termination"):
-        # At `termination` 0.75 (0.5 - 0.2 V) / c = 0.25 ((V - 0.5) / c)^0.4 with c = 0.5: V = 1.43, and 1.43 is found.
-        return "Where targets are far apart Huber's loss, drawn by priority, is least elsewhere than at their mean."
     if trial.agent.looks_ahead and runner != "device":
         return "An agent that looks ahead does so in a native environment, alone."
-    # Which head is followed does not say what was seen.
-    drawn = isinstance(trial.agent, BootstrappedDQN)
-    forgets = drawn or not jax.tree.leaves(trial.agent.init_hidden(spec(form, runner)))
+    forgets = not jax.tree.leaves(trial.agent.init_hidden(spec(form, runner)))
     return FORGETS if PROBES[probe].needs == "memory" and forgets else None
 
 
 def missing_reason(agent: Agent, probe: str, form: str) -> str | None:
     """Return the reason why a probe cannot check an agent of sequences; `None` if it can."""
-    if isinstance(agent, TrajectoryTransformer) and probe in ("coin", "termination", "delay", "forgetting"):
-        return "A plan's states and rewards are the likeliest, where chance has others as well."
-    if isinstance(agent, TrajectoryTransformer) and probe in ("action and observation", "recall"):
-        return "What two tokens say together it did not learn in 1,500 updates; whether it does in more was not tried."
-    if isinstance(agent, TrajectoryTransformer) and form == "continuous":
-        return "Its continuous actions have not been looked at; its discrete ones have a row."
     if isinstance(agent, DecisionTransformer) and probe == "delay":
         return LUCK
     if isinstance(agent, DecisionTransformer) and probe == "forgetting":
@@ -532,7 +456,7 @@ def train_from_data(trial: Trial, form: str, names: Sequence[str]) -> dict[str, 
     if hasattr(trial.agent, "demonstrations"):
         shown = Demonstrations("probes", "", record(probe, 60_000, best_actions(probe)))
         trial = trial._replace(agent=dataclasses.replace(trial.agent, demonstrations=shown))
-    imitates = isinstance(trial.agent, BC | IQLearn | IQLearnSAC)
+    imitates = isinstance(trial.agent, tuple(IMITATORS))
     data = record(probe, 60_000, best_actions(probe) if imitates else None)
     memory = OpenedDataSet("probes", "", data).with_returns(trial.agent, np.asarray(data.reward, float))
     at = spec_of(probe, f"Probes with {form} actions")

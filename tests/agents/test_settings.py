@@ -15,11 +15,13 @@ from forage.config.describing import docstrings
 from forage.core.settings import class_of, setting
 
 NAMES = {name: registry.name_of_target(f"forage.agents.settings:{name}") for name in SETTINGS}
+ROWS = dict(SETTINGS)
+"""Rows and their agents' names; tests of a package of parts add theirs."""
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_row_is_its_part_with_other_defaults(name):
-    row, cls = SETTINGS[name], registry.part_class("agent", NAMES[name])
+    row, cls = ROWS[name], registry.part_class("agent", NAMES[name])
     base = registry.load(row.base)
     assert issubclass(cls, base) and pickle.loads(pickle.dumps(cls)) is cls is registry.load(f"{cls.__module__}:{name}")
     theirs, ours = ({field.name: field for field in dataclasses.fields(one)} for one in (base, cls))
@@ -34,7 +36,7 @@ def test_a_row_is_its_part_with_other_defaults(name):
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_row_has_words_a_source_and_a_page(name):
-    row, cls = SETTINGS[name], registry.part_class("agent", NAMES[name])
+    row, cls = ROWS[name], registry.part_class("agent", NAMES[name])
     assert row.summary.endswith(".") and re.search(r"\(20\d\d\), \".+\", arXiv \d{4}\.\d{5}$", row.source)
     assert f" {NAMES[name]} " in row.example
     assert cls.__doc__.startswith(f"{row.summary}\n\n{row.source}.")
@@ -46,9 +48,9 @@ def test_a_row_has_words_a_source_and_a_page(name):
 
 
 def test_the_options_that_a_row_changes_are_shown():
-    cls = registry.part_class("agent", "sac-n")
+    cls = registry.part_class("agent", "ddpg")
     said = docstrings(sys.modules[cls.__module__], cls)
-    assert said.endswith("\n\nIt is sac with --critics 10 --hidden-sizes 256,256,256.")
+    assert said.endswith("\n\nIt is td3 with --target-noise 0.0 --policy-delay 1 --critics 1.")
     cls = registry.part_class("agent", "remax")
     assert docstrings(sys.modules[cls.__module__], cls).endswith(
         "--kl-placement reward-token --behaviour greedy-first-sample."
@@ -57,11 +59,12 @@ def test_the_options_that_a_row_changes_are_shown():
 
 def test_help_reads_rows():
     """Without importing the parts, also for a class that builds on a row."""
-    assert declared.summary("forage.agents.settings:SACN") == "SAC with ten critics (SAC-N), for learning from data."
-    meanings = declared.meanings("forage.agents.settings:EDAC")
-    known = {field.name: field.help for field in part_options.fields(registry.part_class("agent", "edac"))}
+    summary = "Deep deterministic policy gradient (DDPG): TD3 with one critic, no delay and no smoothing."
+    assert declared.summary("forage.agents.settings:DDPG") == summary
+    meanings = declared.meanings("forage.agents.settings:REDQ")
+    known = {field.name: field.help for field in part_options.fields(registry.part_class("agent", "redq"))}
     assert meanings == known
-    assert declared.meanings("forage.agents.settings:WSRL")["learning_starts"].startswith("steps of the warm-up")
+    assert declared.meanings("forage.agents.settings:DDPG")["policy_delay"].startswith("critic updates for each")
 
 
 def test_stored_agents_are_of_their_class():

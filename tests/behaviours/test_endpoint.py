@@ -303,12 +303,11 @@ def test_bad_settings_are_one_sentence(agent, more, words):
 @pytest.mark.parametrize(
     ("agent", "options", "words"),
     [
-        ("online-dpo", {}, "does not correct.*; use an agent that does, such as grpo"),
-        ("raft", {}, "does not correct"),
+        ("ppo-language", {}, "does not correct.*; use an agent that does, such as grpo"),
     ],
 )
 def test_agents_that_cannot_correct_are_refused(agent, options, words):
-    options = {"model": model(), "num_envs": 8, "group_size": 4, **options}
+    options = {"model": model(), "num_envs": 8, **options}
     with pytest.raises(ForageError, match=words):
         resolve(
             agent, "text:addition", agent_options=options, steps=64, seeds=[0], behaviour=Endpoint("http://h/v1")

@@ -88,14 +88,12 @@ def make_moment(agent, spec):
 
 
 CASES = [(agent, environment) for agent in ("bc", "iql") for environment in ("CartPole-v1", "Pendulum-v1")]
-CASES += [("td3", "Pendulum-v1"), ("edac", "Pendulum-v1"), ("dqn", "CartPole-v1")]
+CASES += [("td3", "Pendulum-v1"), ("dqn", "CartPole-v1")]
 CASES += [(agent, "Pendulum-v1") for agent in ("td3-bc", "rebrac", "cql", "cal-ql")]
 CASES += [(agent, "CartPole-v1") for agent in ("discrete-cql", "discrete-bcq")]
-CASES += [("decision-transformer", "Pendulum-v1"), ("trajectory-transformer", "Pendulum-v1")]
-CASES += [("decision-transformer", "CartPole-v1")]
+CASES += [("decision-transformer", "Pendulum-v1"), ("decision-transformer", "CartPole-v1")]
 SEQUENCES = {"context": 3, "width": 8, "layers": 1, "batch_size": 4}  # of those that read episodes, in place of SMALL
-PLANS = {"past": 1, "horizon": 2, "beams": 2, "bins": 5}  # of one that plans, beside these
-OPTIONS = {"decision-transformer": SEQUENCES, "trajectory-transformer": SEQUENCES | PLANS}
+OPTIONS = {"decision-transformer": SEQUENCES}
 """Options in place of `SMALL`; tests of a package of parts add to them."""
 
 

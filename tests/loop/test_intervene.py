@@ -59,9 +59,7 @@ class Second(AgentPolicy):
 def host_loop(agent: str, behaviour: Any, **more: Any) -> HostLoop:
     name, environment, options = small.ROWS[agent]
     environment = more.pop("environment", environment)
-    parts = {"behaviour": behaviour}
-    if agent == "ppo-lagrangian":
-        parts |= {"rewards": registry.build("rewards", "weighted", {"names": ("reward",), "weights": (1.0,)})}
+    parts = {"behaviour": behaviour} | small.PARTS.get(agent, {})
     setup = resolve(name, environment, steps=480, seeds=[3], agent_options=options | more, **parts)
     return setup.runner().loops[0]  # type: ignore[attr-defined]
 
@@ -70,7 +68,7 @@ def plain(leaf: Any) -> np.ndarray:
     return np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
 
 
-POLICY_GRADIENT = {"ppo", "ppo-gru", "ppo-continuous", "reinforce", "ppo-lagrangian"}
+POLICY_GRADIENT = {"ppo", "ppo-gru", "ppo-continuous", "reinforce"}
 
 
 @pytest.mark.parametrize("agent", [a for a in small.AGENTS if a != "open-es"])

@@ -30,7 +30,6 @@ from forage.loop.host.programs import actor_of
 from forage.loop.host.runner import HostRunner
 from forage.loop.learner import Learner
 from forage.rewards.environment import EnvironmentReward
-from forage.rewards.weighted import WeightedRewards
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
 
@@ -177,8 +176,7 @@ ANNEALED = [name for name in small.AGENTS if name in registry.PORTS["agent"] and
 def test_the_learning_rate_is_annealed(name):
     """With a rate that falls to 0, weights move at the beginning of a run, and no more at its end."""
     agent, environment, options = small.ROWS[name]
-    settings = options | {"final_learning_rate": 0.0}
-    parts = {"rewards": WeightedRewards(("reward",), (1.0,))} if name == "ppo-lagrangian" else {}
+    settings, parts = options | {"final_learning_rate": 0.0}, small.PARTS.get(name, {})
     runner = resolve(agent, environment, steps=10**6, seeds=[3], agent_options=settings, **parts).runner()
     runner.begin()
     runner.advance(8)  # past the start of learning

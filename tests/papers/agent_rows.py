@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import small
-from small import PPO, REPLAY
+from small import KIT, PPO, REPLAY
+
+from forage.rewards.weighted import WeightedRewards
+
+MRQ: dict[str, Any] = REPLAY | {"encoder_horizon": 3, "n_step": 2, "target_interval": 6, "latent_size": 4}
+MRQ |= {"action_size": 2, "hidden_size": 4, "bins": 5}
 
 AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, options
     "mdpo": ("mdpo", "CartPole-v1", PPO),
@@ -53,5 +58,28 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "ucbvi": ("ucbvi", "tabular:Chain-5", {"rollout_length": 10}),
     "psrl": ("psrl", "tabular:Chain-5", {"rollout_length": 10}),
     "maxent": ("maxent", "tabular:Chain-5", {"rollout_length": 10, "episodes": 2, "capacity": 8}),
+    "ppo-lagrangian": ("ppo-lagrangian", "Pendulum-cost", PPO | {"limit": 5.0}),
+    "cqn": ("cqn", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "levels": 2, "intervals": 3, "atoms": 5}),
+    "droq": ("droq", "Pendulum-v1", REPLAY | KIT),
+    "sac-n": ("sac-n", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "critics": 3}),
+    "edac": ("edac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "critics": 3}),
+    "rlpd": ("rlpd", "Pendulum-v1", REPLAY | KIT),
+    "wsrl": ("wsrl", "Pendulum-v1", REPLAY | KIT),
+    "simba": ("simba", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8, 8)}),
+    "simba-v2": (
+        "simba-v2",
+        "Pendulum-v1",
+        REPLAY | {"hidden_sizes": (8,), "value_sizes": (8, 8), "atoms": 5},
+    ),
+    "bro": (
+        "bro",
+        "Pendulum-v1",
+        REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,), "quantiles": 5, "updates_per_rollout": 2, "resets": (48,)},
+    ),
+    "mr-q": ("mr-q", "Pendulum-v1", MRQ),
+    "mr-q-discrete": ("mr-q", "CartPole-masked", MRQ),
+    "bootstrapped-dqn": ("bootstrapped-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "heads": 3}),
+    "q-learning": ("q-learning", "tabular:Garnet-20", REPLAY),
 }
 small.ROWS |= AGENTS
+small.PARTS["ppo-lagrangian"] = {"rewards": WeightedRewards(("reward",), (1.0,))}

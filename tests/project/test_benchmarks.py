@@ -359,10 +359,10 @@ def test_methods_of_language_are_rows_whether_they_are_there_or_not(monkeypatch:
     results["tasks/same/0"] = cell("tasks/same", 0.5) | {"made": "of other settings"}
     # Gains count: who begins ahead by as much as it ends ahead has learned nothing more.
     for seed in range(5):
-        ahead = cell("agent/lite-ppo", 0.54 + 0.1 * seed)
-        results[f"agent/lite-ppo/{seed}"] = ahead | {"before": ahead["before"] | {"drawn": 0.3}}
+        ahead = cell("agent/gmpo", 0.54 + 0.1 * seed)
+        results[f"agent/gmpo/{seed}"] = ahead | {"before": ahead["before"] | {"drawn": 0.3}}
     page = language.table(results)
-    assert re.search(r"agent/lite-ppo .* -0\.01 \[-0\.01, -0\.01\] \| worse \|", page)
+    assert re.search(r"agent/gmpo .* -0\.01 \[-0\.01, -0\.01\] \| worse \|", page)
     assert re.search(r"\| agent/grpo \| 5 \| 0\.25 \| 0\.7 \[.*\| 0\.9, 0\.9 \| 20, 20 \|  \|  \| 9 \|", page)
     assert re.search(r"settings/adapters .* 0\.03 \[0\.03, 0\.03\] \| better \|", page)
     assert "Not in this version: " in page and "tasks/not-there" in page

@@ -1,7 +1,5 @@
 """From an offline run to online learning: the hand-over, the warm-up, and a warning of a lower score."""
 
-import json
-
 import numpy as np
 import pytest
 import small
@@ -11,8 +9,7 @@ from forage.core import checkpoint
 from forage.core.types import ForageError
 from forage.memory.mixed import MixedReplay
 from forage.memory.uniform import UniformReplay
-from forage.runs.run import Run
-from forage.runs.starting import fall, handover_record, networks
+from forage.runs.starting import fall, handover_record
 from forage.studies.record import record
 
 small.keep_compiled()
@@ -63,38 +60,6 @@ def offline(tmp_path_factory):
 
 
 @pytest.mark.thorough
-def test_a_warm_start_keeps_the_networks_and_none_of_the_data(offline, tmp_path):
-    assert networks(offline, "wsrl")["critics"] == 3 and "critics" not in networks(offline, "ppo")
-    run = forage.train(
-        "wsrl",
-        start_from=offline,
-        steps=32,
-        learning_starts=32,
-        directory=tmp_path / "run",
-        evaluation_episodes=1,
-        evaluation_every=16,
-        display="quiet",
-        batch_size=4,
-    )
-    assert run.config["memory"]["part"] == "uniform" and run.config["parent"]["offline"]
-    assert run.config["behaviour"]["random_steps"] == 0  # the warm-up is the policy's own
-    agent = run.config["agent"]
-    assert (agent["critics"], agent["critic_norm"], agent["layer_norm"], agent["hidden_sizes"]) == (
-        3,
-        "layer",
-        False,
-        [8],
-    )
-    assert (agent["target_subset"], agent["updates_per_rollout"], agent["backup_entropy"]) == (2, 4, False)
-    # Of the two evaluations after the hand-over the first is within the warm-up, and the policy is what it was.
-    whole, kept = (checkpoint.arrays(one.directory / "agent.npz") for one in (run, offline))
-    assert all(updates == 4 for updates in whole[".updates"] - kept[".updates"])  # after the last step alone
-    found = json.loads((run.directory / "handover.json").read_text())
-    assert found["steps"] == 0 and found["most"] == 0.1
-    assert found["settings"][0]["score"] == pytest.approx(np.mean(Run(run).evaluations[0]["return"]))
-
-
-@pytest.mark.thorough
 def test_the_same_agent_may_go_on_online_and_is_evaluated_at_the_hand_over(offline, tmp_path):
     run = forage.train(
         start_from=offline,
@@ -108,19 +73,6 @@ def test_the_same_agent_may_go_on_online_and_is_evaluated_at_the_hand_over(offli
     assert [one["steps"] for one in run.evaluations] == list(range(0, 21, 2))
     assert run.config["behaviour"]["random_steps"] == 0  # and not the 16 with which an untrained agent begins
     assert (run.directory / "handover.json").exists()
-
-
-@pytest.mark.thorough
-def test_what_only_the_offline_agent_has_stays_behind(offline, tmp_path):
-    options = {"hidden_sizes": (8,), "value_sizes": (8,), "batch_size": 4, "samples": 2}
-    words = {"seeds": [3, 7], "steps": 8, "evaluation_episodes": 1, "display": "quiet"}
-    data = offline.directory.parent / "a.npz"
-    cloned = forage.train("cql", "Pendulum-v1", data=data, agent_options=options, directory=tmp_path / "cql", **words)
-    more = {"learning_starts": 16, "batch_size": 4}
-    run = forage.train("wsrl", start_from=cloned, directory=tmp_path / "run", **words | {"steps": 16}, **more)
-    theirs, ours = (checkpoint.arrays(one.directory / "agent.npz") for one in (cloned, run))
-    assert set(theirs) - set(ours) and not set(ours) - set(theirs)
-    assert run.evaluations[0]["steps"] == 0 and (run.directory / "handover.json").exists()
 
 
 @pytest.mark.thorough

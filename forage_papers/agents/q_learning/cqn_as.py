@@ -27,12 +27,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from forage.agents.q_learning.cqn import CQN, CoarseToFine
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.layers import MLP
 from forage.nn.networks import GRU
+from forage_papers.agents.q_learning.cqn import CQN, CoarseToFine
 
 
 class SequencePlans(NamedTuple):

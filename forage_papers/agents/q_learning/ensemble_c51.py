@@ -25,7 +25,6 @@ import jax.numpy as jnp
 from jax.scipy.special import xlogy
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.agents.q_learning.bootstrapped_dqn import ActiveHead
 from forage.agents.q_learning.c51 import C51, CategoricalNetwork, project_atoms
 from forage.agents.q_learning.distributional import of_action
 from forage.core.ports import ActInputs, Metrics, State
@@ -34,6 +33,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.ops.action_values import best_action
+from forage_papers.agents.q_learning.bootstrapped_dqn import ActiveHead
 
 
 class EnsembleC51(C51):

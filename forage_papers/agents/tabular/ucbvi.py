@@ -28,13 +28,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from forage.agents.tabular import base as tabular
-from forage.agents.tabular.base import Counts, Plan
 from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.ports.needs import Choices, Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Spec
 from forage.ops.every import run_if
+from forage_papers.agents.tabular import base as tabular
+from forage_papers.agents.tabular.base import Counts, Plan
 
 BONUSES = ("hoeffding", "bernstein")
 

@@ -1,6 +1,5 @@
-"""Agents of language with another kind of learning than GRPO's: supervised, preferences, a critic."""
+"""Agents of language with another kind of learning than GRPO's: supervised, a critic."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,18 +7,14 @@ from resuming_helpers import check_resumed
 from test_grpo import collect, model, run_learn
 from test_relatives import act_out
 
-from forage.agents.language.online_dpo import OnlineDPO, Pair
 from forage.agents.language.ppo_language import at_last, conversation, split_turns, token_gae
 from forage.agents.language.sft import SFT
 from forage.config.resolve import resolve
 from forage.core.errors import ForageError
 from forage.core.types import GUIDE
-from forage.ops.tokens.preferences import PREFERENCES
 
 OPTIONS = {
     "sft": {},
-    "online-dpo": {"group_size": 4, "learning_rate": 1e-3},
-    "xpo": {},
     "ppo-language": {"minibatches": 2},
 }
 
@@ -42,38 +37,6 @@ def test_references_are_written_and_become_likelier():
     assert again["cross_entropy"] < metrics["cross_entropy"]
     # Untrained, every token is about as likely as any.
     assert abs(metrics["cross_entropy"] - np.log(512)) < 0.5 and metrics["taught"] == 1
-
-
-@pytest.mark.parametrize("preference", [name for name in PREFERENCES if name != "xpo"])
-@pytest.mark.thorough
-def test_the_better_answer_gains_on_the_worse(preference):
-    agent, state, batch = collect(setup_of("online-dpo", preference=preference), reward=[0, 0, 1, 0, 1, 1, 1, 1])
-    after, metrics, _ = run_learn(agent, state, batch)
-    assert metrics["zero_variance"] == 0.5
-    rows = agent.rows(batch)
-    change = (
-        agent.score_tokens(after.network, state, rows)[0] - agent.score_tokens(state.network, state, rows)[0]
-    ) * rows.wrote
-    change = np.asarray(change.sum(1))
-    assert change[2] > change[0]
-    assert all(np.isfinite(value) for value in metrics.values())
-
-
-@pytest.mark.thorough
-def test_the_first_loss_of_dpo_is_that_of_a_coin():
-    agent, state, batch = collect(setup_of("online-dpo"), reward=[0, 0, 1, 0, 1, 1, 1, 0])
-    metrics = run_learn(agent, state, batch)[1]
-    assert np.isclose(metrics["preference_loss"], np.log(2), atol=1e-5) and metrics["zero_variance"] == 0
-
-
-def test_the_bonus_for_exploring_is_of_the_first_policy_s_answer():
-    learner = setup_of("xpo", optimism=0.5).learner()
-    agent, state = learner.agent, learner.agent.init(jax.random.key(0), learner.spec)
-    now = jnp.array([[-1.0, -2.0], [-3.0, -5.0]])
-    pair = Pair(None, now, jnp.ones(2), jnp.array([True, False]))
-    assert isinstance(agent, OnlineDPO)
-    loss = agent.losses(state.network, state, pair, now)
-    assert np.allclose(loss, np.log(2) + 0.5 * np.array([-2.0, -3.0]), atol=1e-6)
 
 
 def test_advantages_along_tokens_by_hand():
@@ -107,11 +70,6 @@ def test_a_critic_learns_what_answers_are_worth():
     ("name", "options", "says"),
     [
         ("sft", {"aggregation": "constant"}, "token-mean"),
-        ("online-dpo", {"preference": "dop"}, "dpo"),
-        ("online-dpo", {"preference": "xpo"}, "the agent xpo"),
-        ("online-dpo", {"minibatches": 4}, "2 pairs"),
-        ("online-dpo", {"preference": "kto", "minibatches": 2}, "two prompts"),
-        ("xpo", {"group_size": 4}, "2 answers"),
     ],
 )
 def test_bad_settings_are_one_sentence(name, options, says):

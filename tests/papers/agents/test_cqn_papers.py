@@ -10,9 +10,9 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.agents.q_learning.cqn import CQN, of_path
 from forage.core.ports import ActInputs
 from forage.core.types import Clock, Experience, ForageError, Spec
+from forage_papers.agents.q_learning.cqn import CQN, of_path
 from forage_papers.agents.q_learning.cqn_as import CQNAS, SequencePlans
 
 small.keep_compiled()

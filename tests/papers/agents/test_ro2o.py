@@ -11,12 +11,12 @@ from fine_tuning_helpers import SPEC, batch, linear_critics
 from small import at_once, compute
 
 from forage.agents.actor_critic.base import CriticKeys
-from forage.agents.settings import SACN
 from forage.config import declared
 from forage.config.ranges import check_ranges
 from forage.core.types import Clock, ForageError
 from forage.nn.distributions import SquashedGaussian
 from forage_papers.agents.actor_critic.offline_to_online.ro2o import RO2O, symmetric_kl
+from forage_papers.agents.settings import SACN
 
 CLOCK = Clock(jnp.int32(0), jnp.float32(100))
 AGENT = RO2O(critics=2, hidden_sizes=(), neighbours=3)
@@ -99,5 +99,5 @@ def test_one_critic_differs_from_nobody():
 
 def test_help_reads_the_row_that_it_builds_on():
     """Without importing the part."""
-    meanings = declared.meanings("forage.agents.settings:EDAC")
+    meanings = declared.meanings("forage_papers.agents.settings:EDAC")
     assert declared.meanings("forage_papers.agents.actor_critic.offline_to_online.ro2o:RO2O").keys() > meanings.keys()

@@ -12,8 +12,6 @@ from gymnasium import spaces
 from tiers import first
 
 from forage.agents.q_learning.dqn import DQN
-from forage.agents.tabular import base as tabular
-from forage.agents.tabular.base import Counts
 from forage.config.ranges import check_ranges
 from forage.core.ports import ActInputs
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
@@ -28,6 +26,8 @@ from forage.environments.wrappers.time import TimeLimit
 from forage.nn.distributions import entropy
 from forage.studies.regret import expected_return, policy, regret
 from forage_papers.agents.q_learning.langevin_dqn import LangevinDQN
+from forage_papers.agents.tabular import base as tabular
+from forage_papers.agents.tabular.base import Counts
 from forage_papers.agents.tabular.maxent import MaxEnt
 from forage_papers.agents.tabular.psrl import PSRL
 from forage_papers.agents.tabular.ucbvi import UCBVI, bound

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import test_offline as core
-from test_offline import SMALL, write_file
+from test_offline import SEQUENCES, SMALL, write_file
 from tiers import repeat
 
 from forage.cli import entry
@@ -16,6 +16,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "offline.md"
 CASES = [(agent, "CartPole-v1") for agent in ("f-dvl", "recoil")]
 CASES += [(agent, "Pendulum-v1") for agent in ("sac-rnd", "o-dice", "cfpi", "sac-flow", "cqn-as", "sung", "sung-cql")]
 CASES += [(agent, "Pendulum-v1") for agent in ("fql", "guided-flows", "ldcq")]
+CASES += [(agent, "Pendulum-v1") for agent in ("edac", "trajectory-transformer")]
 MORE = {
     "sac-rnd": {"taught_updates": 5, "novelty_hidden": 8},
     "o-dice": {"value_sizes": (8,)},
@@ -26,6 +27,8 @@ MORE = {
 }
 SKILLS = {"horizon": 3, "followed": 2, "skill_size": 2, "hidden_size": 8, "denoiser_sizes": (8, 4), "batch_size": 4}
 SKILLS |= {"diffusion_steps": 4, "candidates": 3, "skill_share": 0.2, "prior_share": 0.1}
+PLANS = {"past": 1, "horizon": 2, "beams": 2, "bins": 5}
+core.OPTIONS |= {"trajectory-transformer": SEQUENCES | PLANS}
 core.OPTIONS |= {agent: SMALL | options for agent, options in MORE.items()} | {"ldcq": SKILLS}
 test_resumed_is_as_if_never_stopped = pytest.mark.thorough(repeat(core.test_resumed_is_as_if_never_stopped, CASES))
 

@@ -24,17 +24,17 @@ BEHAVIOURS = {
 behaviours.ROWS |= BEHAVIOURS
 test_stopped_and_gone_on_with = repeat(behaviours.test_stopped_and_gone_on_with, BEHAVIOURS)
 
-IN_NUMPY = ("maxinfo-sac", "mex", "rrs", "langevin-dqn")
+IN_NUMPY = ("ppo-lagrangian", "bootstrapped-dqn", "maxinfo-sac", "mex", "rrs", "langevin-dqn")
 test_actions_and_memory_are_those_of_the_compiled_program = pytest.mark.thorough(
     repeat(acting.test_actions_and_memory_are_those_of_the_compiled_program, IN_NUMPY)
 )
-acting.COMPILED |= {"ucbvi": "operation gather"}
+acting.COMPILED |= {"ucbvi": "operation gather", "q-learning": "draws at random"}
 test_what_numpy_cannot_do_is_compiled = pytest.mark.thorough(
-    repeat(acting.test_what_numpy_cannot_do_is_compiled, ["ucbvi"])
+    repeat(acting.test_what_numpy_cannot_do_is_compiled, ["ucbvi", "q-learning"])
 )
 test_plain_numpy_acts_alike = pytest.mark.thorough(repeat(exporting.test_plain_numpy_acts_alike, ["langevin-dqn"]))
 
-intervene.POLICY_GRADIENT |= {"mdpo", "stream-ac"}
+intervene.POLICY_GRADIENT |= {"ppo-lagrangian", "mdpo", "stream-ac"}
 test_every_agent_learns_from_a_persons_steps_as_it_should = repeat(
     intervene.test_every_agent_learns_from_a_persons_steps_as_it_should, AGENTS
 )

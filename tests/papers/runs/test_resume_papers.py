@@ -11,7 +11,7 @@ from tiers import repeat
 import forage_papers
 
 CASES: dict[str, Case] = {
-    **{name: Case(name) for name in AGENTS},
+    **{name: Case(name) for name in AGENTS if name != "ppo-lagrangian"},
     "ppo-latent": Case(
         "ppo", lambda: {"starts": part("starts", "latent-go-explore", capacity=16, neighbours=3, burst=5)}
     ),
@@ -34,6 +34,10 @@ CASES: dict[str, Case] = {
         "dqn",
         lambda: {"behaviour": part("behaviour", "action-advice", capacity=32, batch_size=4, hidden_sizes=(4,))},
     ),
+    "ppo-lagrangian": Case(
+        "ppo-lagrangian",
+        lambda: {"rewards": part("rewards", "weighted", names=("reward",), weights=(1.0,))},
+    ),
 }
 # Every rewards part stops and resumes, without a row of its own.
 CASES |= {
@@ -45,13 +49,17 @@ test_resumed_is_as_if_never_stopped = pytest.mark.thorough(repeat(core.test_resu
 ELSEWHERE = {
     "data/test_offline_papers.py": (
         *("f-dvl", "recoil", "sac-rnd", "o-dice", "cfpi", "guided-flows", "sung", "sung-cql", "ldcq"),
+        "trajectory-transformer",
     ),
+    "agents/test_iq_learn.py": ("iq-learn", "iq-learn-sac"),
+    "agents/language/test_online_dpo.py": ("online-dpo", "xpo"),
     "agents/test_residual_agents.py": ("residual-sac", "residual-td3", "residual-ppo", "dsrl"),
     "agents/test_rpi.py": ("rpi",),
     "agents/test_varl.py": ("varl",),
     "agents/test_ppo_imitation.py": ("ppo-imitation",),
     "agents/test_procedure_cloning.py": (),  # which names its class
     "agents/language/test_relatives_papers.py": (
+        *("lite-ppo", "max-rl", "pass-at-k", "max-at-k", "raft"),
         *("grpo-lambda", "entropy-shaped", "bapo", "lp-reg", "a-star-po", "rover", "rl-plus"),
     ),
     "agents/language/test_language_agents_papers.py": ("language-es",),

@@ -28,13 +28,13 @@ from jaxtyping import Array, Float, Key
 
 from forage.agents.actor_critic.base import CriticKeys, UpdateInputs
 from forage.agents.actor_critic.sac import SAC, ActorReport, GaussianActor
-from forage.agents.settings import SACN
 from forage.core.ports import State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport, each_value, min_of_critics
 from forage.nn.distributions import SquashedGaussian
 from forage.ops.minibatches import weighted_mean
+from forage_papers.agents.settings import SACN
 
 ABOVE = 0.8  # weight of the square where a neighbour's value is larger, as in the authors' program; else what is left
 LEAST_PENALTY, DECAY = 0.1, 5e-7  # where the penalty ends, and how far it falls in each update, as there

@@ -8,15 +8,15 @@ import pytest
 import small
 from tiers import first, gate_cases
 
-from forage.agents.actor_critic.iq_learn_sac import IQLearnSAC
-from forage.agents.q_learning.iq_learn import IQLearn
 from forage.config.resolve import resolve
 from forage.core.types import Batch, Clock, ForageError
 from forage.data import files
 from forage.data.demonstrations import Demonstrations, experience_of, join_experience
 from forage.data.logged import Transitions
 from forage.nn.critics import each_value
-from forage.ops.inverse_q import inverse_q
+from forage_papers.agents.actor_critic.iq_learn_sac import IQLearnSAC
+from forage_papers.agents.q_learning.iq_learn import IQLearn
+from forage_papers.ops.inverse_q import inverse_q
 
 SMALL = {"hidden_sizes": (8,), "batch_size": 4}
 CLOCK = Clock(jnp.int32(0), jnp.float32(100))

@@ -7,8 +7,8 @@ from gymnasium import spaces
 from small import compute
 
 from forage.core.types import Batch, Clock, Experience, Spec
-from forage.memory.lap import LAP
 from forage.memory.prioritised import PrioritisedReplay, PrioritisedState, empty_tree
+from forage_papers.memory.lap import LAP
 
 
 def tell(memory, *reports):

@@ -7,9 +7,9 @@ takes one step down
     -mean_demonstrations r + mean (V(s) - discount (1 - terminated) V(s')) + mean r^2 / (4 strength)
     r = Q(s, a) - discount (1 - terminated) V(s')
 
-over as many demonstrations as transitions of the agent's own (`forage.ops.inverse_q`). Every r is of the recorded
-action, as in the authors' first release and in their program today (Div99/IQ-Learn: iq.py; one version between them,
-1f08bf3, asked the policy for another action in the last mean). The environment's reward is not used to learn; a
+over as many demonstrations as transitions of the agent's own (`forage_papers.ops.inverse_q`). Every r is of the
+recorded action, as in the authors' first release and in their program today (Div99/IQ-Learn: iq.py; one version between
+them, 1f08bf3, asked the policy for another action in the last mean). The environment's reward is not used to learn; a
 memory's weights are those of the agent's own transitions.
 """
 
@@ -32,7 +32,7 @@ from forage.core.types import Batch, Clock, Experience
 from forage.data.demonstrations import Demonstrations, as_demonstrations, join_experience
 from forage.nn.distributions import Categorical, draw_action
 from forage.ops.action_values import take_values, update_target
-from forage.ops.inverse_q import OBJECTIVES, inverse_q
+from forage_papers.ops.inverse_q import OBJECTIVES, inverse_q
 
 
 class IQLearn(DQN):

@@ -12,11 +12,11 @@ from fine_tuning_helpers import SPEC, batch
 from small import at_once, compute
 
 from forage.agents.actor_critic.sac import SAC
-from forage.agents.actor_critic.simba_v2 import Returns, SimBaV2
 from forage.core.types import Clock, Experience, ForageError
 from forage.nn.critics import Atoms
 from forage.nn.hypersphere import Hypersphere, is_unit
 from forage.nn.normalise import RunningNorm
+from forage_papers.agents.actor_critic.simba_v2 import Returns, SimBaV2
 
 X = np.array([[0.5, -1.0, 2.0], [3.0, 0.0, -0.2]])
 SMALL: dict[str, Any] = {

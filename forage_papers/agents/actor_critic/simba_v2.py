@@ -41,7 +41,7 @@ from forage.nn.distributions import Actions
 from forage.nn.hypersphere import SphereHead
 from forage.nn.networks import NetworkConfig, Torso
 from forage.nn.normalise import RunningNorm
-from forage.ops.two_hot import two_hot
+from forage_papers.ops.two_hot import two_hot
 
 EPSILON = 1e-8  # added to the variance of returns
 

@@ -12,9 +12,9 @@ from check_helpers import check
 from gymnasium import spaces
 from small import at_once, compute
 
-from forage.agents.q_learning.bootstrapped_dqn import ActiveHead, BootstrappedDQN
 from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage_papers.agents.q_learning.bootstrapped_dqn import ActiveHead, BootstrappedDQN
 
 STATES, HEADS = 3, 2
 SPEC = Spec("Table", spaces.Discrete(STATES), spaces.Discrete(2))

@@ -56,7 +56,7 @@ from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, make_named_optimiser
 from forage.ops.rows import merge_time, standardise_rows
 from forage.ops.shift import shift_picture
-from forage.ops.two_hot import symexp, two_hot
+from forage_papers.ops.two_hot import symexp, two_hot
 
 
 def glorot(key: Key[Array, ""], inputs: int, outputs: int) -> Linear:

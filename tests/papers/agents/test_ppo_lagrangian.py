@@ -11,10 +11,10 @@ import pytest
 import small
 
 from forage.agents.policy_gradient.ppo import PPO
-from forage.agents.policy_gradient.ppo_lagrangian import PPOLagrangian, episode_totals
 from forage.config.resolve import resolve
 from forage.core.types import AGENT, GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.rewards.weighted import WeightedRewards
+from forage_papers.agents.policy_gradient.ppo_lagrangian import PPOLagrangian, episode_totals
 
 SPEC = Spec("Here", gymnasium.spaces.Box(-1, 1, (1,), np.float32), gymnasium.spaces.Discrete(2), ("reward", "cost"))
 CLOCK, KEY = Clock(jnp.int32(0), jnp.float32(100)), jax.random.key(0)

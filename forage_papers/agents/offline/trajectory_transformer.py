@@ -33,7 +33,6 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.offline.base import OfflineAgent
-from forage.agents.offline.beam import BestPlan, Layout, Search, search_beam
 from forage.core.ports import ActInputs, Metrics
 from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
@@ -42,6 +41,7 @@ from forage.nn.distributions import Actions
 from forage.nn.vector_transformer import DEVIATION, Cache, Shape, VectorTransformer
 from forage.ops.episodes import alive
 from forage.ops.optimiser import Optimiser, make_named_optimiser
+from forage_papers.agents.offline.beam import BestPlan, Layout, Search, search_beam
 
 
 def layout_of(spec: Spec) -> Layout:

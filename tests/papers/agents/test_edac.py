@@ -10,9 +10,9 @@ from critic_helpers import inputs_of
 from gymnasium import spaces
 from small import at_once, compute
 
-from forage.agents.settings import EDAC, SACN
 from forage.core.types import Spec
 from forage.nn.critics import alignment, each_value
+from forage_papers.agents.settings import EDAC, SACN
 
 SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Box(-1.0, 1.0, (2,), np.float32))
 AGENT = EDAC(hidden_sizes=(8,), critics=3, diversity=0.6)

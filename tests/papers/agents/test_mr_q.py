@@ -14,11 +14,11 @@ from gymnasium import spaces
 from small import at_once, compute
 from tiers import first
 
-from forage.agents.actor_critic.mr_q import MRQ, Tally
 from forage.config.defaults import default_memory
 from forage.core.ports import ActInputs
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
-from forage.memory.lap import LAP
+from forage_papers.agents.actor_critic.mr_q import MRQ, Tally
+from forage_papers.memory.lap import LAP
 
 SEEN = spaces.Box(-1.0, 1.0, (2,), np.float32)
 BOX = Spec("Box", SEEN, spaces.Box(-2.0, 2.0, (1,), np.float32))

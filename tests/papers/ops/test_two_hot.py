@@ -5,7 +5,7 @@ import math
 import numpy as np
 from small import compute
 
-from forage.ops.two_hot import symexp, two_hot
+from forage_papers.ops.two_hot import symexp, two_hot
 
 
 def test_a_number_is_told_as_shares_of_the_points_beside_it():

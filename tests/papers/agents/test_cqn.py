@@ -9,9 +9,9 @@ import numpy as np
 import small
 from gymnasium import spaces
 
-from forage.agents.q_learning.cqn import CQN
 from forage.core.ports import ActInputs
 from forage.core.types import DATASET, Batch, Clock, Experience, Spec
+from forage_papers.agents.q_learning.cqn import CQN
 
 small.keep_compiled()
 KEY, CLOCK = jax.random.key(0), Clock(jnp.int32(0), jnp.float32(100))

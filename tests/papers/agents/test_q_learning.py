@@ -7,13 +7,13 @@ import pytest
 from check_helpers import check
 from gymnasium import spaces
 
-from forage.agents.tabular.q_learning import QLearning, QLearningState
 from forage.config.resolve import resolve
 from forage.core.ports import ActInputs
 from forage.core.spaces import MASK
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.environments import make, spec_of
 from forage.memory.uniform import UniformReplay
+from forage_papers.agents.tabular.q_learning import QLearning, QLearningState
 
 CLOCK, KEY = Clock(jnp.int32(0), jnp.float32(10)), jax.random.key(0)
 AGENT = QLearning(learning_rate=0.5, discount=0.8)

@@ -7,9 +7,9 @@ critic takes one step down
     -mean_demonstrations r_i + mean (V(s) - discount (1 - terminated) V'(s')) + mean r_i^2 / (4 strength)
     r_i = Q_i(s, a) - discount (1 - terminated) V'(s')
 
-over as many demonstrations as transitions of the agent's own (`forage.ops.inverse_q`), and the actor maximises the
-critics at the states of both, as in soft actor-critic. Every r_i is of the recorded action, as in the authors' first
-release and in their program today (Div99/IQ-Learn: iq.py; one version between them, 1f08bf3, asked the policy for
+over as many demonstrations as transitions of the agent's own (`forage_papers.ops.inverse_q`), and the actor maximises
+the critics at the states of both, as in soft actor-critic. Every r_i is of the recorded action, as in the authors'
+first release and in their program today (Div99/IQ-Learn: iq.py; one version between them, 1f08bf3, asked the policy for
 another action in the last mean). The environment's reward is not used to learn; a memory's weights are those of the
 agent's own transitions.
 """
@@ -31,7 +31,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock
 from forage.data.demonstrations import Demonstrations, as_demonstrations, join_experience
 from forage.nn.critics import ActionValue, CriticReport, each_value, min_of_critics
-from forage.ops.inverse_q import OBJECTIVES, inverse_q
+from forage_papers.ops.inverse_q import OBJECTIVES, inverse_q
 
 
 class IQLearnSAC(SAC):

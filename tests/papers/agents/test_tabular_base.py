@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from forage.agents.tabular.base import Counts
 from forage.core.types import GONE, Experience
 from forage.environments.tabular.makers import chain
 from forage.environments.tabular.values import finite_horizon_return, uniform_policy
 from forage.studies.regret import expected_return
+from forage_papers.agents.tabular.base import Counts
 
 STATES, ACTIONS, HORIZON = 3, 2, 4
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import small
 
-from forage.agents.offline.beam import Layout, Search, keep_likely, search_beam
+from forage_papers.agents.offline.beam import Layout, Search, keep_likely, search_beam
 
 small.keep_compiled()
 STATES, CHOICES, TOKENS, HORIZON, DISCOUNT = 3, 3, 5, 4, 0.9

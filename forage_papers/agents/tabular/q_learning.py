@@ -18,13 +18,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.agents.tabular import base as tabular
 from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, Spec
 from forage.ops.action_values import best_action
+from forage_papers.agents.tabular import base as tabular
 
 
 class QLearningState(NamedTuple):

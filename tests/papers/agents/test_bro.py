@@ -11,10 +11,10 @@ from critic_helpers import inputs_of
 from gymnasium import spaces
 from small import at_once, compute
 
-from forage.agents.actor_critic.bro import BRO, to_weight
 from forage.core.ports import ActInputs
 from forage.core.types import Batch, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, each_value
+from forage_papers.agents.actor_critic.bro import BRO, to_weight
 
 SPEC = Spec("Box", spaces.Box(-9.0, 9.0, (3,), np.float32), spaces.Box(-1.0, 1.0, (2,), np.float32))
 AGENT = BRO(

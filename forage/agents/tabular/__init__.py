@@ -1,1 +1,0 @@
-"""Agents for tables, with proofs."""
