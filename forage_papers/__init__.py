@@ -84,6 +84,7 @@ PARTS = {
         "raft": "forage_papers.agents.language.raft:RAFT",
         "online-dpo": "forage_papers.agents.language.online_dpo:OnlineDPO",
         "xpo": "forage_papers.agents.language.online_dpo:XPO",
+        "remax": "forage_papers.agents.settings:ReMax",
     },
     "behaviour": {
         "ez-greedy": "forage_papers.behaviours.ez_greedy:EZGreedy",
@@ -93,6 +94,8 @@ PARTS = {
         "action-advice": "forage_papers.behaviours.action_advice:ActionAdvice",
         "annealed-decoding": "forage_papers.behaviours.annealed_decoding:AnnealedDecoding",
         "adaptive-temperature": "forage_papers.behaviours.adaptive_temperature:AdaptiveTemperature",
+        "greedy-first-sample": "forage_papers.behaviours.greedy_first_sample:GreedyFirstSample",
+        "reference-policy": "forage_papers.behaviours.reference_policy:ReferencePolicy",
     },
     "rewards": {
         "disagreement": "forage_papers.rewards.bonuses.disagreement:Disagreement",

@@ -40,7 +40,6 @@ PARTS = {
     "rloo": "settings:RLOO",
     "reinforce-plus-plus": "settings:ReinforcePlusPlus",
     "reinforce-plus-plus-baseline": "settings:ReinforcePlusPlusBaseline",
-    "remax": "settings:ReMax",
     "gspo": "settings:GSPO",
     "cispo": "settings:CISPO",
     "gmpo": "settings:GMPO",

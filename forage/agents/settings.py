@@ -172,27 +172,6 @@ SETTINGS = {
         divergence=1e-05,
         estimator="k2",
     ),
-    "ReMax": setting(
-        "forage.agents.language.grpo:GRPO",
-        summary="ReMax: the reward of the most probable answer to a prompt is the baseline of another, sampled answer.",
-        source=(
-            'Li et al. (2023), "ReMax: A Simple, Effective, and Efficient Reinforcement Learning Method for Aligning '
-            'Large Language Models", arXiv 2310.10505'
-        ),
-        example="forage train remax text:addition --env.level 2",
-        words="""
-        The first answer of each group is the most probable one (behaviour `greedy-first-sample`), which is not learned
-        from. One other answer to a prompt and a price of 0.05 for each token's divergence are those of the authors'
-        scripts (`run_llama2_7b.sh`), whose discount of 0.99 along tokens is left out.
-        """,
-        usual_behaviour="greedy-first-sample",
-        group_size=2,
-        advantage="remax",
-        loss="reinforce",
-        aggregation="sequence-sum",
-        divergence=0.05,
-        kl_placement="reward-token",
-    ),
     "GSPO": setting(
         "forage.agents.language.grpo:GRPO",
         summary="GSPO: one ratio for each answer, the geometric mean of its tokens', clipped very near 1.",

@@ -9,10 +9,8 @@ PARTS = {
     "guide": "guide:Guide",
     "dagger": "dagger:DAgger",
     "self-play": "self_play:SelfPlay",
-    "greedy-first-sample": "greedy_first_sample:GreedyFirstSample",
     "takeover": "takeover:Takeover",
     "endpoint": "endpoint:Endpoint",
-    "reference-policy": "reference_policy:ReferencePolicy",
     "expert-text": "expert_text:ExpertText",
     "held-noise": "held_noise:HeldNoise",
 }

@@ -73,7 +73,7 @@ SETTINGS = {
         hidden_sizes=(256, 256, 256),
     ),
     "EDAC": setting(
-        "forage.agents.settings:SACN",
+        "forage_papers.agents.settings:SACN",
         summary=(
             "Ensemble-diversified actor-critic (EDAC): SAC-N with a penalty on similar critics, for learning from data."
         ),
@@ -246,6 +246,28 @@ SETTINGS = {
         """,
         advantage="max@k",
         aggregation="sequence-sum",
+    ),
+    "ReMax": setting(
+        "forage.agents.language.grpo:GRPO",
+        summary="ReMax: the reward of the most probable answer to a prompt is the baseline of another, sampled answer.",
+        source=(
+            'Li et al. (2023), "ReMax: A Simple, Effective, and Efficient Reinforcement Learning Method for Aligning '
+            'Large Language Models", arXiv 2310.10505'
+        ),
+        example="forage train remax text:addition --env.level 2",
+        words="""
+        The first answer of each group is the most probable one (behaviour `greedy-first-sample`), which is not learned
+        from. One other answer to a prompt and a price of 0.05 for each token's divergence are those of the authors'
+        scripts (`run_llama2_7b.sh`), whose discount of 0.99 along tokens is left out.
+        """,
+        usual_behaviour="greedy-first-sample",
+        needed_behaviour="greedy-first-sample",
+        group_size=2,
+        advantage="remax",
+        loss="reinforce",
+        aggregation="sequence-sum",
+        divergence=0.05,
+        kl_placement="reward-token",
     ),
 }
 """The rows by the names of their classes."""

@@ -212,7 +212,6 @@ ELSEWHERE = {
     "rloo": "Likewise: language/test_relatives.py.",
     "reinforce-plus-plus": "Likewise: language/test_relatives.py.",
     "reinforce-plus-plus-baseline": "Likewise: language/test_relatives.py.",
-    "remax": "Likewise: language/test_relatives.py.",
     "gspo": "Likewise: language/test_relatives.py.",
     "cispo": "Likewise: language/test_relatives.py.",
     "gmpo": "Likewise: language/test_relatives.py.",

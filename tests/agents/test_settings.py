@@ -51,10 +51,6 @@ def test_the_options_that_a_row_changes_are_shown():
     cls = registry.part_class("agent", "ddpg")
     said = docstrings(sys.modules[cls.__module__], cls)
     assert said.endswith("\n\nIt is td3 with --target-noise 0.0 --policy-delay 1 --critics 1.")
-    cls = registry.part_class("agent", "remax")
-    assert docstrings(sys.modules[cls.__module__], cls).endswith(
-        "--kl-placement reward-token --behaviour greedy-first-sample."
-    )
 
 
 def test_help_reads_rows():

@@ -175,7 +175,7 @@ ELSEWHERE = {
     ),
     "agents/language/test_grpo.py": ("grpo",),
     "agents/language/test_relatives.py": (
-        *("dr-grpo", "dapo", "rloo", "reinforce-plus-plus", "reinforce-plus-plus-baseline", "remax", "gspo", "cispo"),
+        *("dr-grpo", "dapo", "rloo", "reinforce-plus-plus", "reinforce-plus-plus-baseline", "gspo", "cispo"),
         *("gmpo", "sapo", "distill"),
     ),
     "agents/language/test_language_agents.py": ("sft", "ppo-language"),

@@ -118,15 +118,6 @@ class LanguageAgent(Agent):
         """Return whether the policy at the beginning is kept to compare with."""
         return False
 
-    @property
-    def firsts(self) -> int:
-        """Return the number of answers per group by the first policy, written with the behaviour `reference-policy`."""
-        return 0
-
-    @property
-    def needed_behaviour(self) -> str:
-        return "reference-policy" if self.firsts else ""
-
     def check(self, spec: Spec) -> None:
         name, reads, writes = type(self).__name__, spec.observation_space, spec.action_space
         architecture, source = self.base_model.architecture, self.base_model.source

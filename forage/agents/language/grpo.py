@@ -190,15 +190,15 @@ class GRPO(LanguageAgent):
         """Return the name of the estimator of the divergence from the first policy."""
         return self.estimator or ("k3" if self.kl_placement == "loss" else "k1")
 
-    @property
-    def needed_behaviour(self) -> str:
-        return "greedy-first-sample" if self.advantage == "remax" else super().needed_behaviour
-
     def check(self, spec: Spec) -> None:
         super().check(spec)
         self.check_estimator()
         if self.correction is not None:
             check_correction(self, self.correction, self.correction_floor, self.correction_ceiling)
+        if self.advantage == "remax" and not self.needed_behaviour:
+            raise ForageError(
+                "The advantage remax compares with a greedy answer; use the agent remax, which writes one."
+            )
         if self.kl_placement == "reward-token" and self.advantage not in PER_TOKEN:
             raise ForageError(
                 f"The advantage {self.advantage} is of whole answers, and a divergence in tokens' rewards differs "

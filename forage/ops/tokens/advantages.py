@@ -252,38 +252,6 @@ def group_weight(reward: Group, rule: str = "drop") -> Group:
     return jnp.broadcast_to(jnp.where(drop, 0.0, 1.0)[:, None], reward.shape).astype(reward.dtype)
 
 
-def optimal_value(reward: Group, temperature: Scalar = 0.5) -> Float[Array, " group"]:
-    """Estimate the optimal value of each prompt from answers of the reference policy.
-
-        V = temperature log mean exp(r / temperature)
-
-    Source: Brantley et al., 2025, "Accelerating RL for LLM Reasoning with Optimal Advantage Regression" (A*-PO),
-    arXiv:2505.20686, as in TRL's paper index and `experimental/a2po`, whose default is 0.5; the paper's own pages
-    could not be looked up.
-    """
-    count = reward.shape[-1]
-    return temperature * (jax.nn.logsumexp(reward / temperature, axis=-1) - math.log(count))
-
-
-def advantage_regression(
-    log_probability: Float[Array, " sequence"],
-    reference: Float[Array, " sequence"],
-    reward: Float[Array, " sequence"],
-    value: Float[Array, " sequence"],
-    temperature: Scalar = 1e-3,
-) -> Float[Array, " sequence"]:
-    """Compute A*-PO's loss of each answer, log-probabilities being of whole answers.
-
-        loss = (temperature (log pi - log reference) - (r - V))^2
-
-    V is `optimal_value` of the prompt. No gradient flows into anything but log pi.
-
-    Source: as `optimal_value`; 1e-3 is TRL's default.
-    """
-    target = jax.lax.stop_gradient(reward - value)
-    return (temperature * (log_probability - jax.lax.stop_gradient(reference)) - target) ** 2
-
-
 def _share(chosen: Array, count: int, k: int) -> Array:
     """Return C(chosen, k) / C(count, k), exactly 0 where fewer than k are chosen."""
     factors = jnp.stack([(chosen - i) / (count - i) for i in range(k)]) if k else jnp.ones((1, *chosen.shape))

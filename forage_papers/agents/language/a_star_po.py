@@ -14,8 +14,8 @@ from forage.core.ports.needs import Needs, Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 from forage.nn.transformer import Transformer
-from forage.ops.tokens.advantages import advantage_regression, optimal_value
 from forage.ops.tokens.masks import sequence_sum
+from forage_papers.ops.tokens.regression import advantage_regression, optimal_value
 
 
 class AStarPO(GRPO):
@@ -38,6 +38,7 @@ class AStarPO(GRPO):
     corrects_sampler: ClassVar[bool] = False
     replays: ClassVar[bool] = False
     usual_behaviour: ClassVar[str] = "reference-policy"
+    needed_behaviour: ClassVar[str] = "reference-policy"
     ranges: ClassVar[Ranges] = {
         **GRPO.ranges,
         "value_temperature": Range(0, above=True),

@@ -76,10 +76,6 @@ class OnlineDPO(LanguageAgent):
     def referred(self) -> bool:
         return self.preference not in WITHOUT_REFERENCE
 
-    @property
-    def firsts(self) -> int:
-        return 1 if isinstance(self, XPO) else 0
-
     def check(self, spec: Spec) -> None:
         super().check(spec)
         pairs = self.num_envs // self.group_size
@@ -188,6 +184,8 @@ class XPO(OnlineDPO):
 
     example: ClassVar[str] = "forage train xpo text:addition --env.level 2"
     usual_behaviour: ClassVar[str] = "reference-policy"
+    needed_behaviour: ClassVar[str] = "reference-policy"
+    firsts: ClassVar[int] = 1
     unused: ClassVar[Unused] = {"preference group_size": "XPO has a preference of its own and 2 answers to a prompt"}
 
     preference: str = equinox.field(static=True, default="xpo")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from resuming_helpers import check_resumed
 from test_grpo import CLOCK, collect, model, run_learn
-from tiers import gate_cases
 
 from forage.agents.language.base import AnswerRows, Aux, LanguageState
 from forage.agents.language.distill import Distill
@@ -20,10 +19,10 @@ from forage.config.part_data import from_config, to_config
 from forage.config.registry import part_class
 from forage.config.resolve import resolve
 from forage.core.errors import ForageError
-from forage.core.types import AGENT, OUTCOME, Batch, Experience
+from forage.core.types import OUTCOME, Batch, Experience
 
 CHOICES = [
-    *("dr-grpo", "dapo", "rloo", "reinforce-plus-plus", "reinforce-plus-plus-baseline", "remax", "gspo", "cispo"),
+    *("dr-grpo", "dapo", "rloo", "reinforce-plus-plus", "reinforce-plus-plus-baseline", "gspo", "cispo"),
     *("gmpo", "sapo"),
 ]
 """Relatives that change defaults alone."""
@@ -103,7 +102,6 @@ TOKENS, ANSWERS, LENGTH = 1 / 4, np.array([[1 / 6], [1 / 2]]), 1 / 6  # what a t
         ("distill", {"estimator": "k3", "aggregation": "sequence-mean"}, K3 * ANSWERS),
         ("rloo", {}, 0 * X),  # a price in the reward has no gradient of its own
         ("reinforce-plus-plus", {}, 0 * X),
-        ("remax", {}, 0 * X),
     ],
 )
 def test_a_divergence_moves_the_policy_as_its_estimator_does(name, options, slope, monkeypatch):
@@ -210,23 +208,7 @@ def act_out(setup, name: str):
     return decision, seen
 
 
-def test_the_first_answer_of_a_group_is_greedy():
-    decision, _ = act_out(setup_of("remax"), "remax")
-    assert decision.aux.temperature[:, 0].tolist() == [0, 1, 1, 1] * 2
-    assert (np.asarray(decision.source) == AGENT).all()
-    assert (np.asarray(decision.aux.log_probability)[::4] == 0).all()
-
-
-@pytest.mark.parametrize(("name", "needs"), [("remax", "greedy-first-sample")])
-def test_an_agent_says_which_behaviour_it_needs(name, needs):
-    options = {"model": model()} | SMALL | OWN.get(name, {})
-    with pytest.raises(ForageError, match=f"use --behaviour {needs}"):
-        resolve(name, "text:addition", agent_options=options, behaviour="policy", steps=64, seeds=[0])
-
-
-@pytest.mark.parametrize(
-    "name", gate_cases(["greedy-first-sample", "reference-policy", "expert-text"], ["greedy-first-sample"])
-)
+@pytest.mark.parametrize("name", ["expert-text"])
 def test_behaviours_of_text_say_what_they_need(name):
     with pytest.raises(ForageError, match="text"):
         resolve("ppo", "CartPole-v1", behaviour=name, steps=64, seeds=[0]).learner().check()
@@ -266,6 +248,7 @@ def test_every_rule_learns_from_several_steps(name):
     ("name", "options", "says"),
     [
         ("rloo", {"kl_placement": "reward-token"}, "reward-sequence"),
+        ("grpo", {"advantage": "remax"}, "use the agent remax"),
         ("grpo", {"kl_placement": "rewards"}, "loss, reward-sequence, reward-token"),
         ("distill", {"over": "letters"}, "tokens, vocabulary"),
     ],

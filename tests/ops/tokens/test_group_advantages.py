@@ -113,13 +113,6 @@ def test_max_at_k_has_the_gradient_of_the_best_of_k(leave_out):
     close(mean, p * (in_p - p @ in_p))
 
 
-def test_optimal_value_and_regression():
-    """With temperature 1, V = log((1 + 3) / 2); with 1/2 the loss is (1/2 (-1 + 3) - (1 - 3/4))^2."""
-    close(advantages.optimal_value(np.log(np.float32([[1, 3]])), 1.0), [np.log(2)])
-    found = advantages.advantage_regression(*np.float32([[-1], [-3], [1], [0.75]]), 0.5)
-    close(found, [0.75**2])
-
-
 def test_groups_of_one_reward_weigh_nothing():
     reward = np.float32([[1, 1], [0, 1], [0, 0]])
     close(advantages.group_weight(reward), [[0, 0], [1, 1], [0, 0]])

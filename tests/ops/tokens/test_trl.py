@@ -143,10 +143,7 @@ def test_kto():
     close(loss, STORED["preferences"]["kto"])
 
 
-def test_regression_and_distillation():
-    value = B["reward"].mean(1)
-    loss = advantages.advantage_regression(B["chosen"], B["reference_chosen"], B["reward"][:, 0], value, 0.2)
-    close(loss.mean(), STORED["regression"])
+def test_distillation():
     for share, direction in (("0", "forward"), ("0.3", "mixed"), ("1", "reverse")):
         tokens = supervised.distillation(B["logits"], B["teacher"], MASK, direction, 0.3, 1.5)
         close(masks.token_mean(tokens, MASK), STORED["distillation"][share])

@@ -239,6 +239,7 @@ ELSEWHERE = {
     "procedure-cloning": "It sees nothing but pictures of grids: test_procedure_cloning.py.",
     "q-learning": "It needs numbered states, and is compared with value iteration: test_q_learning.py.",
     "ppo-lagrangian": "It is PPO where nothing costs, and probes have no costs: test_ppo_lagrangian.py.",
+    "remax": "Likewise: language/test_relatives_papers.py.",
     "lite-ppo": "Likewise: language/test_relatives_papers.py.",
     "max-rl": "Likewise: language/test_relatives_papers.py.",
     "pass-at-k": "Likewise: language/test_relatives_papers.py.",

@@ -1,9 +1,12 @@
 """Rows of named settings of papers, with the core's tests (`test_settings`)."""
 
+import sys
+
 import test_settings as core
 from tiers import repeat
 
 from forage.config import declared, registry
+from forage.config.describing import docstrings
 from forage_papers.agents.settings import SETTINGS
 
 MODULE = "forage_papers.agents.settings"
@@ -19,3 +22,10 @@ def test_help_reads_rows():
     known = {field.name: field.help for field in registry.fields(registry.part_class("agent", "edac"))}
     assert declared.meanings(f"{MODULE}:EDAC") == known
     assert declared.meanings(f"{MODULE}:WSRL")["learning_starts"].startswith("steps of the warm-up")
+
+
+def test_the_behaviour_that_a_row_changes_is_shown():
+    cls = registry.part_class("agent", "remax")
+    assert docstrings(sys.modules[cls.__module__], cls).endswith(
+        "--kl-placement reward-token --behaviour greedy-first-sample."
+    )

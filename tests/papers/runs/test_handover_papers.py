@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 import test_handover as core
-from test_handover import networks
 
 import forage
 from forage.core import checkpoint
 from forage.runs.run import Run
+from forage.runs.starting import networks
 
 offline = core.offline
 

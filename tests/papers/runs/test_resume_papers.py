@@ -59,7 +59,7 @@ ELSEWHERE = {
     "agents/test_ppo_imitation.py": ("ppo-imitation",),
     "agents/test_procedure_cloning.py": (),  # which names its class
     "agents/language/test_relatives_papers.py": (
-        *("lite-ppo", "max-rl", "pass-at-k", "max-at-k", "raft"),
+        *("remax", "lite-ppo", "max-rl", "pass-at-k", "max-at-k", "raft"),
         *("grpo-lambda", "entropy-shaped", "bapo", "lp-reg", "a-star-po", "rover", "rl-plus"),
     ),
     "agents/language/test_language_agents_papers.py": ("language-es",),

@@ -8,7 +8,7 @@ import pytest
 import test_relatives as core
 from test_grpo import collect, model, run_learn
 from test_relatives import REWARD, SMALL, act_out, lengthy, setup_of
-from tiers import repeat
+from tiers import first, repeat
 
 from forage.config.part_data import from_config, to_config
 from forage.config.registry import part_class
@@ -21,15 +21,15 @@ from forage_papers.agents.language.shaped import BAPO, GRPOLambda
 from forage_papers.agents.settings import SETTINGS
 from forage_papers.rewards.verifiers.shorter import Shorter
 
-CHOICES = ["lite-ppo", "max-rl", "pass-at-k", "max-at-k"]
+CHOICES = ["remax", "lite-ppo", "max-rl", "pass-at-k", "max-at-k"]
 """Relatives that change defaults alone."""
 RULES = ["raft", "grpo-lambda", "entropy-shaped", "bapo", "lp-reg", "a-star-po", "rover", "rl-plus"]
 """Relatives with a rule of their own."""
 # The usual four are the whole group, whose best is then one number.
 core.OWN |= {"pass-at-k": {"best_of": 2}, "a-star-po": {"value_answers": 2}}
 test_every_rule_learns_from_several_steps = repeat(core.test_every_rule_learns_from_several_steps, RULES)
-test_an_agent_says_which_behaviour_it_needs = repeat(
-    core.test_an_agent_says_which_behaviour_it_needs, [("a-star-po", "reference-policy")]
+test_behaviours_of_text_say_what_they_need = repeat(
+    core.test_behaviours_of_text_say_what_they_need, first(1, ["greedy-first-sample", "reference-policy"])
 )
 test_bad_settings_are_one_sentence = repeat(
     core.test_bad_settings_are_one_sentence,
@@ -46,7 +46,8 @@ test_bad_settings_are_one_sentence = repeat(
 test_resumed_is_as_if_never_stopped = repeat(core.test_resumed_is_as_if_never_stopped, CHOICES + RULES)
 test_a_relative_is_grpo_with_its_fields = repeat(core.test_a_relative_is_grpo_with_its_fields, CHOICES)
 test_a_divergence_moves_the_policy_as_its_estimator_does = repeat(
-    core.test_a_divergence_moves_the_policy_as_its_estimator_does, [("max-rl", {"estimator": "k2"}, core.K2 / 2)]
+    core.test_a_divergence_moves_the_policy_as_its_estimator_does,
+    [("max-rl", {"estimator": "k2"}, core.K2 / 2), ("remax", {}, 0 * core.X)],
 )
 
 
@@ -124,3 +125,20 @@ def test_the_best_answer_is_learned_from():
     assert above.answer_advantages(reward)[1].tolist() == [[0, 0, 1, 0], [1, 1, 0, 1]]
     # Rejection sampling keeps what is right, and not what is short
     assert above.answer_advantages(reward - 0.6, reward)[1].tolist() == [[0, 0, 1, 0], [1, 1, 0, 1]]
+
+
+def test_the_first_answer_of_a_group_is_greedy():
+    decision, _ = act_out(setup_of("remax"), "remax")
+    assert decision.aux.temperature[:, 0].tolist() == [0, 1, 1, 1] * 2
+    assert (np.asarray(decision.source) == AGENT).all()
+    assert (np.asarray(decision.aux.log_probability)[::4] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "needs"),
+    [("remax", "greedy-first-sample"), ("a-star-po", "reference-policy"), ("xpo", "reference-policy")],
+)
+def test_an_agent_says_which_behaviour_it_needs(name, needs):
+    options = {"model": model()} | SMALL | {"group_size": 2 if name == "xpo" else 4} | core.OWN.get(name, {})
+    with pytest.raises(ForageError, match=f"use --behaviour {needs}"):
+        resolve(name, "text:addition", agent_options=options, behaviour="policy", steps=64, seeds=[0])
