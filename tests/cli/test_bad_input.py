@@ -130,7 +130,6 @@ COMMANDS: list[tuple[str, str]] = [
     ("train ppo CartPole-v1 --sweep learning-rate", "A sweep takes one or more different values"),
     ("train ppo CartPole-v1 --sweep learning-rate=1,a", "--sweep is one or more numbers .* such as .*, not '1,a'"),
     ("train ppo CartPole-v1 --sweep learning-rate=-1,1", "learning-rate of ppo is 0 or more"),
-    ("train ppo CartPole-v1 --sweep target-kl=0,0.5", "is above 0, not 0"),
     ("train ppo CartPole-v1 --sweep lerning-rate=1,2", "Did you mean 'learning_rate'"),
     ("train ppo CartPole-v1 --sweep num-envs=1,2", "A sweep is over a number of the agent, not 'num_envs'"),
     ("train ppo CartPole-v1 --track tensorbord", "Unknown tracker 'tensorbord'. Available: tensorboard, wandb, "),

@@ -63,11 +63,6 @@ def test_ranges_that_cannot_be(text, error):
         parse_range(text, setup())
 
 
-def test_a_part_looks_at_the_ends_of_its_range_itself():
-    with pytest.raises(ForageError, match="is above 0, not 0"):
-        parse_range("target_kl=0:0.1", setup())
-
-
 def test_what_can_share_a_program():
     names = {"learning_rate=0.1:0.2": True, "epochs=1:4": False, "activation=tanh,relu": False, "clip=0.1,0.2": True}
     assert {text: is_traced(setup(), parse_range(text, setup())) for text in names} == names

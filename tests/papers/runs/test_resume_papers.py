@@ -52,6 +52,7 @@ ELSEWHERE = {
         "trajectory-transformer",
     ),
     "agents/test_iq_learn.py": ("iq-learn", "iq-learn-sac"),
+    "agents/language/test_relatives_of_rows.py": ("remax", "lite-ppo", "max-rl", "pass-at-k", "max-at-k", "raft"),
     "agents/language/test_online_dpo.py": ("online-dpo", "xpo"),
     "agents/test_residual_agents.py": ("residual-sac", "residual-td3", "residual-ppo", "dsrl"),
     "agents/test_rpi.py": ("rpi",),
@@ -59,7 +60,6 @@ ELSEWHERE = {
     "agents/test_ppo_imitation.py": ("ppo-imitation",),
     "agents/test_procedure_cloning.py": (),  # which names its class
     "agents/language/test_relatives_papers.py": (
-        *("remax", "lite-ppo", "max-rl", "pass-at-k", "max-at-k", "raft"),
         *("grpo-lambda", "entropy-shaped", "bapo", "lp-reg", "a-star-po", "rover", "rl-plus"),
     ),
     "agents/language/test_language_agents_papers.py": ("language-es",),

@@ -1,41 +1,30 @@
 """GRPO's relatives of papers: each has one rule of its own that is worked by hand here."""
 
-import dataclasses
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import test_relatives as core
 from test_grpo import collect, model, run_learn
 from test_relatives import REWARD, SMALL, act_out, lengthy, setup_of
-from tiers import first, repeat
+from tiers import repeat
 
 from forage.config.part_data import from_config, to_config
 from forage.config.registry import part_class
 from forage.config.resolve import resolve
 from forage.core.types import AGENT, GUIDE, OUTCOME
 from forage_papers.agents.language.a_star_po import AStarPO
-from forage_papers.agents.language.raft import RAFT
 from forage_papers.agents.language.rl_plus import RLPlus
 from forage_papers.agents.language.shaped import BAPO, GRPOLambda
-from forage_papers.agents.settings import SETTINGS
 from forage_papers.rewards.verifiers.shorter import Shorter
 
-CHOICES = ["remax", "lite-ppo", "max-rl", "pass-at-k", "max-at-k"]
-"""Relatives that change defaults alone."""
-RULES = ["raft", "grpo-lambda", "entropy-shaped", "bapo", "lp-reg", "a-star-po", "rover", "rl-plus"]
+RULES = ["grpo-lambda", "entropy-shaped", "bapo", "lp-reg", "a-star-po", "rover", "rl-plus"]
 """Relatives with a rule of their own."""
-# The usual four are the whole group, whose best is then one number.
-core.OWN |= {"pass-at-k": {"best_of": 2}, "a-star-po": {"value_answers": 2}}
+core.OWN |= {"a-star-po": {"value_answers": 2}}
 test_every_rule_learns_from_several_steps = repeat(core.test_every_rule_learns_from_several_steps, RULES)
-test_behaviours_of_text_say_what_they_need = repeat(
-    core.test_behaviours_of_text_say_what_they_need, first(1, ["greedy-first-sample", "reference-policy"])
-)
 test_bad_settings_are_one_sentence = repeat(
     core.test_bad_settings_are_one_sentence,
     [
         ("entropy-shaped", {"loss": "gmpo"}, "gmpo"),
-        ("raft", {"selection": "worst"}, "best, above"),
         ("bapo", {"floor": 0.99}, "floor of BAPO is at most last_floor"),
         ("lp-reg", {"loss": "cispo"}, "leave loss out"),
         ("a-star-po", {"value_answers": 4}, "group_size"),
@@ -43,16 +32,7 @@ test_bad_settings_are_one_sentence = repeat(
         ("rl-plus", {"minibatches": 4}, "references"),
     ],
 )
-test_resumed_is_as_if_never_stopped = repeat(core.test_resumed_is_as_if_never_stopped, CHOICES + RULES)
-test_a_relative_is_grpo_with_its_fields = repeat(core.test_a_relative_is_grpo_with_its_fields, CHOICES)
-test_a_divergence_moves_the_policy_as_its_estimator_does = repeat(
-    core.test_a_divergence_moves_the_policy_as_its_estimator_does,
-    [("max-rl", {"estimator": "k2"}, core.K2 / 2), ("remax", {}, 0 * core.X)],
-)
-
-
-def test_every_choice_is_a_row_of_the_named_settings():
-    core.check_choices(CHOICES, SETTINGS)
+test_resumed_is_as_if_never_stopped = repeat(core.test_resumed_is_as_if_never_stopped, RULES)
 
 
 def test_stored_runs_of_before_are_read():
@@ -114,31 +94,3 @@ def test_references_stand_behind_the_answers():
     assert np.array_equal(lesson.rows.wrote[8:], reference > 0)
     alone = agent.assign_credit(batch, agent.collect_answers(batch), jnp.zeros((2, 4)))
     assert np.allclose(alone.advantage[8:, 0], 1, atol=1e-4)
-
-
-def test_the_best_answer_is_learned_from():
-    agent = setup_of("raft").learner().agent
-    assert isinstance(agent, RAFT)
-    reward = jnp.array([[0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, 1.0]])
-    assert agent.answer_advantages(reward)[1].tolist() == [[0, 0, 1, 0], [1, 0, 0, 0]]
-    above = dataclasses.replace(agent, selection="above")
-    assert above.answer_advantages(reward)[1].tolist() == [[0, 0, 1, 0], [1, 1, 0, 1]]
-    # Rejection sampling keeps what is right, and not what is short
-    assert above.answer_advantages(reward - 0.6, reward)[1].tolist() == [[0, 0, 1, 0], [1, 1, 0, 1]]
-
-
-def test_the_first_answer_of_a_group_is_greedy():
-    decision, _ = act_out(setup_of("remax"), "remax")
-    assert decision.aux.temperature[:, 0].tolist() == [0, 1, 1, 1] * 2
-    assert (np.asarray(decision.source) == AGENT).all()
-    assert (np.asarray(decision.aux.log_probability)[::4] == 0).all()
-
-
-@pytest.mark.parametrize(
-    ("name", "needs"),
-    [("remax", "greedy-first-sample"), ("a-star-po", "reference-policy"), ("xpo", "reference-policy")],
-)
-def test_an_agent_says_which_behaviour_it_needs(name, needs):
-    options = {"model": model()} | SMALL | {"group_size": 2 if name == "xpo" else 4} | core.OWN.get(name, {})
-    with pytest.raises(ForageError, match=f"use --behaviour {needs}"):
-        resolve(name, "text:addition", agent_options=options, behaviour="policy", steps=64, seeds=[0])
