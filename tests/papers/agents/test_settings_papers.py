@@ -5,7 +5,7 @@ import sys
 import test_settings as core
 from tiers import repeat
 
-from forage.config import declared, registry
+from forage.config import declared, part_options, registry
 from forage.config.describing import docstrings
 from forage_papers.agents.settings import SETTINGS
 
@@ -19,7 +19,7 @@ test_a_row_has_words_a_source_and_a_page = repeat(core.test_a_row_has_words_a_so
 def test_help_reads_rows():
     """Without importing the parts."""
     assert declared.summary(f"{MODULE}:SACN") == "SAC with ten critics (SAC-N), for learning from data."
-    known = {field.name: field.help for field in registry.fields(registry.part_class("agent", "edac"))}
+    known = {field.name: field.help for field in part_options.fields(registry.part_class("agent", "edac"))}
     assert declared.meanings(f"{MODULE}:EDAC") == known
     assert declared.meanings(f"{MODULE}:WSRL")["learning_starts"].startswith("steps of the warm-up")
 
