@@ -130,7 +130,9 @@ def load_tables(name: str, title: str = "", own: bool = False) -> Package:
         parts,
         texts_by_name(module, "MEANINGS", "option", "sentence"),
         ranges_of(module),
-        *texts.values(),
+        texts["PRESETS"],
+        texts["CLAIMS"],
+        texts["PAGES"],
         texts_by_name(module, "ALIASES", "name", "part"),
     )
 
