@@ -84,7 +84,7 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
 ROWS = dict(AGENTS)
 """Rows by name: those above, and those that tests of a package of parts have added. Tests go through `AGENTS`."""
 PARTS: dict[str, dict[str, Any]] = {}
-"""Further parts of rows that need some, by the row's name; tests of a package of parts add theirs."""
+"""Further parts of some rows, by the name of the row. Tests of a package of parts extend the table."""
 
 
 def compute(function: Callable[..., Any], *arguments: Any) -> Any:

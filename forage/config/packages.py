@@ -208,7 +208,7 @@ def package_of(module: str) -> Package | None:
 
 
 def name_here(name: str) -> str | None:
-    """Return the name of the part that other libraries call `name`; None if no package says so."""
+    """Return the name of the part that other libraries call `name`; None without such a package."""
     word = name.lower().replace("-", "_")
     return next((package.aliases[word] for package in load_packages() if word in package.aliases), None)
 

@@ -16,7 +16,7 @@ from forage.core.settings import class_of, setting
 
 NAMES = {name: registry.name_of_target(f"forage.agents.settings:{name}") for name in SETTINGS}
 ROWS = dict(SETTINGS)
-"""Rows and their agents' names; tests of a package of parts add theirs."""
+"""Rows by class. Tests of a package of parts extend both tables."""
 
 
 @pytest.mark.parametrize("name", SETTINGS)
