@@ -40,7 +40,7 @@ def batch(rows=4, source=0, **fields):
         "terminated": no,
         "truncated": no,
         "source": np.full(rows, source, np.int32),
-        "aux": (),
+        "policy_info": (),
     }
     experience = Experience(**(usual | fields))
     return jax.device_put(Batch(jax.tree.map(lambda x: x[None], experience), np.ones(rows), np.arange(rows)))

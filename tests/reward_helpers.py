@@ -29,7 +29,7 @@ CLOCK = Clock(jnp.int32(0), jnp.float32(1e6))
 @jax.jit
 def run_learn(rewards, state, rollout, key):
     state, note, metrics = rewards.learn(state, rollout, CLOCK, key)
-    return state, rollout._replace(note=note), metrics
+    return state, rollout._replace(rewards_info=note), metrics
 
 
 relabelled = jax.jit(lambda rewards, *arguments: rewards.relabel(*arguments))

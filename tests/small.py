@@ -195,7 +195,7 @@ class KeptRollout(LastRollout):
     ) -> Any:
         return jax.tree.map(lambda x: jnp.zeros((rollout_length, num_envs, *x.shape), x.dtype), example)
 
-    def rest(self, state: Experience) -> Any:
+    def after_updates(self, state: Experience) -> Any:
         return state
 
 

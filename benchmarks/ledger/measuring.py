@@ -114,7 +114,7 @@ def measure(settings: dict[str, Any]) -> dict[str, Any]:
     speed = statistics.median(r / y for r, y in zip(rates, between, strict=True))  # steps for each GFLOP
     times = first_reached(curve[0], curve[1], settings["threshold"])
     returns = evaluation["return"]
-    mark = setup.loop().mark() if setup.native else ()
+    mark = setup.loop().example_start_id() if setup.native else ()
     total = score(np.array(returns)) if None not in returns else None
     return {
         "returns": returns,

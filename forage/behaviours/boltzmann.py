@@ -55,10 +55,10 @@ class Boltzmann(Behaviour):
         values = moment.agent.action_values(moment.agent_state, hidden.agent, observation)
         assert values is not None
         # The agent's own action is not taken, but what it remembers and wants back is asked for all the same.
-        _, memory, aux = moment.own(hidden.agent, observation, act_key)
+        _, memory, policy_info = moment.own(hidden.agent, observation, act_key)
         mask = split_mask(observation)[1]
         best = values.max() if mask is None else jnp.where(mask, values, -jnp.inf).max()
         # Where untried actions are worth infinity, the draw is among those.
         logits = jnp.where(values == best, 0.0, (values - best) / self.temperature(moment.clock))
         action = Categorical.from_logits(logits, mask).sample(draw_key)
-        return Decision(action, hidden._replace(agent=memory), aux)
+        return Decision(action, hidden._replace(agent=memory), policy_info)

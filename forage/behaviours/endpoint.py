@@ -145,9 +145,9 @@ class Endpoint(Behaviour):
         """Return an empty answer: the server is asked once all environments are known."""
         own = jax.eval_shape(lambda o, k: moment.own(hidden.agent, o, k)[2], observation, moment.key)
         agent: Any = moment.agent
-        aux: Any = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), own)
-        aux = aux._replace(temperature=jnp.zeros_like(aux.temperature) + agent.temperature)
-        return Decision(jnp.zeros_like(observation["reference"]), hidden, aux, jnp.int32(AGENT))
+        policy_info: Any = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), own)
+        policy_info = policy_info._replace(temperature=jnp.zeros_like(policy_info.temperature) + agent.temperature)
+        return Decision(jnp.zeros_like(observation["reference"]), hidden, policy_info, jnp.int32(AGENT))
 
     def attend(self, spec: Spec, num_envs: int) -> PyTree[np.ndarray]:
         """Greet the server, and begin without lost answers."""
@@ -169,10 +169,10 @@ class Endpoint(Behaviour):
                 state["published"] = state["rollouts"].copy()
             state["rollouts"] = state["rollouts"] + 1
         seen: Any = scene.observation
-        context, aux = seen["context"], cast(Any, scene.aux)
+        context, policy_info = seen["context"], cast(Any, scene.policy_info)
         asking = np.flatnonzero((context != Tokens.PAD).any(1) & ~state["lost"])
         answers = map_threads(functools.partial(self.one, scene), asking.tolist(), self.parallel)
-        action, log_probability = np.zeros_like(scene.action), np.zeros_like(aux.log_probability)
+        action, log_probability = np.zeros_like(scene.action), np.zeros_like(policy_info.log_probability)
         row, reason = int(state["row"]), ""
         for index, answer in zip(asking.tolist(), answers, strict=True):
             if isinstance(answer, Answer):
@@ -185,13 +185,13 @@ class Endpoint(Behaviour):
         self.complain(row, reason, len(context))
         state |= {"asked": state["asked"] + len(asking), "failed": state["failed"] + failed, "row": np.int64(row)}
         source = np.where(state["lost"], GONE, AGENT)
-        told = aux._replace(log_probability=log_probability)
+        told = policy_info._replace(log_probability=log_probability)
         return Intervention(action, np.ones(len(context), bool), state, told, source)
 
     def one(self, scene: InterventionContext, index: int) -> Answer:
         """Return the answer in one environment. Raise `Lost` if none came that can be learned from."""
-        seen, aux = cast(Any, scene.observation), cast(Any, scene.aux)
-        context, temperature = seen["context"][index], float(aux.temperature[index, 0])
+        seen, policy_info = cast(Any, scene.observation), cast(Any, scene.policy_info)
+        context, temperature = seen["context"][index], float(policy_info.temperature[index, 0])
         self.check_temperature(temperature)
         seed = np.random.SeedSequence([scene.seed, int(scene.clock.steps), index]).generate_state(1)[0] >> 1
         prompt = tuple((context[context != Tokens.PAD] - 1).tolist())

@@ -42,7 +42,7 @@ class EpsilonGreedy(Behaviour):
 
     def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         act_key, coin_key, random_key = jax.random.split(moment.key, 3)
-        action, memory, aux = moment.own(hidden.agent, observation, act_key)
+        action, memory, policy_info = moment.own(hidden.agent, observation, act_key)
         uniform = spaces.sample(moment.spec.action_space, random_key, spaces.split_mask(observation)[1])
         action = jnp.where(jax.random.uniform(coin_key) < self.epsilon(moment.clock), uniform, action)
-        return Decision(action, hidden._replace(agent=memory), aux)
+        return Decision(action, hidden._replace(agent=memory), policy_info)

@@ -27,5 +27,5 @@ class ExpertText(Behaviour):
 
     def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         own = jax.eval_shape(lambda o, k: moment.own(hidden.agent, o, k)[2], observation, moment.key)
-        aux = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), own)
-        return Decision(observation["reference"], hidden, aux, jnp.int32(GUIDE))
+        policy_info = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), own)
+        return Decision(observation["reference"], hidden, policy_info, jnp.int32(GUIDE))

@@ -155,7 +155,7 @@ class Guide(Behaviour):
         begins = progress.time == 0
         guided = jnp.where(begins, self.guided_steps(state, steps_key), progress.guided)
         stage = jnp.where(begins, state.stage if isinstance(state, Curriculum) else 0, progress.stage)
-        own, memory, aux = moment.own(hidden.agent, observation, agent_key)
+        own, memory, policy_info = moment.own(hidden.agent, observation, agent_key)
         led, guide_memory = self.lead(progress.guide, observation, guide_key)
         leads = progress.time < guided
         action = jax.tree.map(lambda led, own: jnp.where(leads, led, own).astype(own.dtype), led, own)
@@ -163,7 +163,7 @@ class Guide(Behaviour):
         if self.trained:
             guide_memory = self.policy[0].observe_action(self.policy[1], guide_memory, action)
         progress = Progress(progress.time + 1, guided, stage, guide_memory)
-        return Decision(action, HiddenState(memory, progress), aux, source, memo=stage)
+        return Decision(action, HiddenState(memory, progress), policy_info, source, behaviour_info=stage)
 
     def report(self, state: Curriculum | tuple[()], rollout: Experience, moment: ActContext) -> Curriculum | tuple[()]:
         if self.schedule == "random":
@@ -171,7 +171,7 @@ class Guide(Behaviour):
         assert isinstance(state, Curriculum)
 
         # On the host an episode may begin before the report that ends a stage, and end after it.
-        speaks = rollout.counts & (rollout.memo == state.stage)
+        speaks = rollout.counts & (rollout.behaviour_info == state.stage)
 
         def hear(state: Curriculum, step: tuple[Float[Array, " env"], Bool[Array, " env"], Bool[Array, " env"]]):
             reward, ended, speaks = step

@@ -52,7 +52,7 @@ class HeldNoise(Behaviour):
         held: HeldNoiseState = hidden.behaviour
         time = held.time % self.interval if self.interval else held.time
         noise = jnp.where(time == 0, jax.random.normal(noise_key, held.noise.shape), held.noise)
-        action, memory, aux = moment.agent.act(
+        action, memory, policy_info = moment.agent.act(
             moment.agent_state, ActInputs(hidden.agent, observation, act_key, explore=True, noise=noise)
         )
-        return Decision(action, HiddenState(memory, HeldNoiseState(noise, held.time + 1)), aux)
+        return Decision(action, HiddenState(memory, HeldNoiseState(noise, held.time + 1)), policy_info)

@@ -54,7 +54,7 @@ class OrnsteinUhlenbeck(Behaviour):
         fresh = jax.random.normal(noise_key, walk.noise.shape)
         kept = 1 - self.reversion
         noise = jnp.where(walk.goes_on, kept * walk.noise + jnp.sqrt(1 - kept**2) * fresh, fresh)
-        action, memory, aux = moment.agent.act(
+        action, memory, policy_info = moment.agent.act(
             moment.agent_state, ActInputs(hidden.agent, observation, act_key, explore=True, noise=noise)
         )
-        return Decision(action, HiddenState(memory, Walk(noise, jnp.bool_(True))), aux)
+        return Decision(action, HiddenState(memory, Walk(noise, jnp.bool_(True))), policy_info)

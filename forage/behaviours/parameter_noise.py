@@ -109,8 +109,8 @@ class ParameterNoise(Behaviour):
         now = getattr(agent_state, agent.acting)
         network = run_if(~before.goes_on, lambda _: perturb(now, state.scale, noise_key), before.network)
         player = agent_state._replace(**{agent.acting: network})
-        action, memory, aux = agent.act(player, ActInputs(hidden.agent, observation, act_key, explore=False))
-        return Decision(action, HiddenState(memory, PerturbedState(network, jnp.bool_(True))), aux)
+        action, memory, policy_info = agent.act(player, ActInputs(hidden.agent, observation, act_key, explore=False))
+        return Decision(action, HiddenState(memory, PerturbedState(network, jnp.bool_(True))), policy_info)
 
     def report(self, state: ParameterNoiseState, rollout: Experience, moment: ActContext) -> ParameterNoiseState:
         agent, agent_state = moment.agent, moment.agent_state

@@ -34,11 +34,11 @@ class AgentPolicy(Behaviour):
 
     def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         if not self.random_steps:
-            action, memory, aux = moment.own(hidden.agent, observation, moment.key)
-            return Decision(action, hidden._replace(agent=memory), aux)
+            action, memory, policy_info = moment.own(hidden.agent, observation, moment.key)
+            return Decision(action, hidden._replace(agent=memory), policy_info)
         act_key, random_key = jax.random.split(moment.key)
-        action, memory, aux = moment.own(hidden.agent, observation, act_key)
+        action, memory, policy_info = moment.own(hidden.agent, observation, act_key)
         _, mask = spaces.split_mask(observation)
         uniform = spaces.sample(moment.spec.action_space, random_key, mask)
         action = jnp.where(moment.clock.steps < self.random_steps, uniform, action)
-        return Decision(action, hidden._replace(agent=memory), aux)
+        return Decision(action, hidden._replace(agent=memory), policy_info)

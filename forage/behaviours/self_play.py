@@ -99,7 +99,9 @@ class SelfPlay(Behaviour):
         learner, rival = self.draw(state, moment)
         learner = jnp.where(before.goes_on, before.learner, learner)
         rival = jnp.where(before.goes_on, before.rival, rival)
-        own, memory, aux = agent.act(moment.agent_state, ActInputs(hidden.agent, observation, own_key, explore=True))
+        own, memory, policy_info = agent.act(
+            moment.agent_state, ActInputs(hidden.agent, observation, own_key, explore=True)
+        )
         rival_key, theirs = jax.random.fold_in(own_key, 1), before.memory
         if self.opponents == "past":
             past = jax.tree.map(lambda x: x[rival], state.selves)
@@ -110,7 +112,7 @@ class SelfPlay(Behaviour):
         action = jax.tree.map(lambda own, other: jnp.where(learner, own, other).astype(own.dtype), own, other)
         game = Game(jnp.bool_(True), learner, rival, theirs)
         source = jnp.where(learner, AGENT, OPPONENT).astype(jnp.int32)
-        return Decision(action, HiddenState(memory, game), aux, source, memo=rival)
+        return Decision(action, HiddenState(memory, game), policy_info, source, behaviour_info=rival)
 
     def report(self, state: Pool, rollout: Experience, moment: ActContext) -> Pool:
         """Keep a copy of the agent if the next share of the run is over."""

@@ -8,6 +8,7 @@ import functools
 import json
 import math
 import os
+import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -22,8 +23,16 @@ from forage.core.mesh import bits, is_key
 from forage.core.plain import dumps
 from forage.core.types import ForageError
 
-FORMAT = "forage-checkpoint-2"
-READABLE = (FORMAT, "forage-checkpoint-1")  # the first had every array whole
+FORMAT = "forage-checkpoint-3"
+READABLE = (FORMAT, "forage-checkpoint-2", "forage-checkpoint-1")  # the first had every array whole
+FORMER = {  # fields of experience and of starts that the first two formats called otherwise
+    "aux": "policy_info",
+    "note": "rewards_info",
+    "memo": "behaviour_info",
+    "mark": "start_id",
+    "marks": "start_ids",
+}
+FORMER_FIELD = re.compile(r"\.(aux|note|memo|mark|(?<=starts\.)marks)(?=[.\[]|$)")
 BLOCK = 1 << 16  # bytes
 
 
@@ -300,8 +309,18 @@ def _leaves(path: Path, prefix: str | None = None) -> tuple[dict[str, Any], dict
             raise ForageError(f"{path} is a checkpoint of another format ({header['format']}).")
         if prefix is None:
             return header, {}
-        wanted = [(i, name) for i, name in enumerate(_json(file, "names")) if name.startswith(prefix)]
+        names = _json(file, "names")
+        if header["format"] != FORMAT:
+            names = [today_name(name) for name in names]
+        wanted = [(i, name) for i, name in enumerate(names) if name.startswith(prefix)]
         return header, {name: Leaf(*_read_shape(file, i), functools.partial(read_leaf, i)) for i, name in wanted}
+
+
+def today_name(path: str) -> str:
+    """Return a leaf's path with today's names of fields; those of agents and environments keep their own."""
+    if ".learner.agent" in path or ".env_state" in path:
+        return path
+    return FORMER_FIELD.sub(lambda found: f".{FORMER[found[1]]}", path)
 
 
 @contextlib.contextmanager

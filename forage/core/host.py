@@ -208,12 +208,12 @@ class HostEnvironment(abc.ABC):
         return seeds(seed, self.first + self.num_envs)[self.first :]
 
     @property
-    def places(self) -> tuple[int, ...] | None:
-        """Return the shape of a map that `place` is on, its cells numbered row by row from 0; `None` without one."""
+    def map_shape(self) -> tuple[int, ...] | None:
+        """Return the shape of the map of `map_position`, its cells numbered row by row; `None` without a map."""
         return None
 
     @property
-    def place(self) -> Int[np.ndarray, " env"]:
+    def map_position(self) -> Int[np.ndarray, " env"]:
         """Return the position on that map after the last step, even if the episode ended there; zeros without a map."""
         return np.zeros(self.num_envs, np.int32)
 

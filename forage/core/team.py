@@ -23,7 +23,7 @@ def repeat(tree: PyTree[Any], num_agents: int) -> PyTree[Any]:
     return tree if num_agents == 1 else jax.tree.map(lambda x: jnp.broadcast_to(x, (num_agents, *x.shape)), tree)
 
 
-def as_streams(rollout: Experience, num_agents: int) -> Experience:
+def as_agent_batch(rollout: Experience, num_agents: int) -> Experience:
     """From leaves `time env agent ...` to `time stream ...`: each agent of each environment is a stream."""
     return rollout if num_agents == 1 else jax.tree.map(lambda x: x.reshape(x.shape[0], -1, *x.shape[3:]), rollout)
 

@@ -65,19 +65,18 @@ class Experience(NamedTuple):
     """One transition, or an array of them with leading axes `time batch`: the one stream that all parts learn from.
 
     `next_observation` is what the step led to, never the first observation of the following episode.
-    `source` says who chose the action; `aux` is what the agent wants back when it learns
-    (log-probability, value, hidden state before the step); `note` is what the rewards part wants back when it relabels
-    (what was new in that episode, at that time).
-    `rewards` are named streams beside `reward`, once it is one number: those of the environment's several rewards, and
-    what a rewards part adds (`BONUS`). An agent gets those that it takes (`Agent.streams`).
-    `memo` is there only in a rollout: what the behaviour wants back in its `report`.
-    `info` has the numbers that `Spec.info_names` names, such as a cost or `success`, in 32-bit floats; of many agents
-    each has the environment's, and NaN stands where an environment on the host did not say.
-    `mark` is the mark of the start of the episode (see `Starts.begin`), kept only for agents with `Agent.marks`.
-    `version` is the number of updates that had made the policy that acted, kept only for agents with `Agent.version`.
-    `return_to_go` is the discounted sum of the episode's rewards from this one on, which data sets tell, and a memory
-    that `tells_returns`, kept only for agents with `Agent.returns` or `Agent.contexts`; `time` counts the steps before
-    it in the episode, and `complete` says whether the data have the whole episode, for the latter.
+    `source` says who chose the action; `policy_info` is what the agent wants back when it learns
+    (log-probability, value, hidden state before the step); `rewards_info` is what the rewards part wants back when it
+    relabels (what was new in that episode, at that time). `rewards` are named streams beside `reward`, once it is one
+    number: those of the environment's several rewards, and what a rewards part adds (`BONUS`). An agent gets those that
+    it takes (`Agent.reward_heads`). `behaviour_info` is there only in a rollout: what the behaviour wants back in its
+    `report`. `info` has the numbers that `Spec.info_names` names, such as a cost or `success`, in 32-bit floats; of
+    many agents each has the environment's, and NaN stands where an environment on the host did not say. `start_id`
+    identifies the start of the episode (see `Starts.begin`), kept only for agents with `needs_start_ids`. `version` is
+    the number of updates that had made the policy that acted, kept only for agents with `Agent.version`. `return_to_go`
+    is the discounted sum of the episode's rewards from this one on, which data sets tell, and a memory that
+    `tells_returns`, kept only for agents with `Agent.returns` or `Agent.contexts`; `time` counts the steps before it in
+    the episode, and `complete` says whether the data have the whole episode, for the latter.
     """
 
     observation: PyTree[Array]
@@ -87,12 +86,12 @@ class Experience(NamedTuple):
     terminated: Bool[Array, "*shape"]
     truncated: Bool[Array, "*shape"]
     source: Int[Array, "*shape"]
-    aux: PyTree[Array]
-    note: PyTree[Array] = ()
+    policy_info: PyTree[Array]
+    rewards_info: PyTree[Array] = ()
     rewards: Mapping[str, Float[Array, "*shape"]] = {}
-    memo: PyTree[Array] = ()
+    behaviour_info: PyTree[Array] = ()
     info: dict[str, Float[Array, "*shape"]] = {}
-    mark: PyTree[Array] = ()
+    start_id: PyTree[Array] = ()
     version: Int[Array, "*shape"] | tuple[()] = ()
     return_to_go: Float[Array, "*shape"] | tuple[()] = ()
     time: Int[Array, "*shape"] | tuple[()] = ()
@@ -110,7 +109,7 @@ class Experience(NamedTuple):
 
 
 class Label(NamedTuple):
-    """The action that an expert would have taken: the `aux` of a transition with a behaviour that labels its states."""
+    """The action that an expert would have taken, as `policy_info` with a behaviour that labels states."""
 
     action: PyTree[Array]
 
@@ -121,7 +120,7 @@ class Replay(NamedTuple):
     Segments beyond the agent's `num_envs` were added, and belong to no group of episodes that are compared.
     """
 
-    older: Bool[Array, " batch"]  # an earlier policy chose the actions, with the log-probabilities in `aux`
+    older: Bool[Array, " batch"]  # an earlier policy chose the actions, with the log-probabilities in `policy_info`
     advantage: Float[Array, " batch"]  # of all actions of a segment; NaN: as the agent estimates it
 
 

@@ -94,7 +94,7 @@ def experience_of(found: Transitions, spec: Spec) -> Experience:
         terminated=jnp.asarray(found.terminated),
         truncated=jnp.asarray(found.truncated),
         source=jnp.full(found.transitions, DATASET, jnp.int32),
-        aux=(),
+        policy_info=(),
     )
 
 
@@ -105,7 +105,7 @@ def join_experience(shown: Experience, own: Experience) -> Experience:
         return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), getattr(shown, name), getattr(own, name))
 
     names = ("observation", "action", "reward", "next_observation", "terminated", "truncated", "source")
-    return Experience(**{name: join_field(name) for name in names}, aux=())
+    return Experience(**{name: join_field(name) for name in names}, policy_info=())
 
 
 def as_demonstrations(given: Any) -> Any:

@@ -52,9 +52,9 @@ class Learner(Part):
         return self.agent.joint and self.spec.num_agents > 1
 
     def init(
-        self, key: Key[Array, ""], environment: Environment | None = None, mark: PyTree[Array] = ()
+        self, key: Key[Array, ""], environment: Environment | None = None, start_id: PyTree[Array] = ()
     ) -> LearnerState:
-        """Make the first state. `environment`: as in `check`. `mark`: an example of `Experience.mark`."""
+        """Make the first state. `environment`: as in `check`. `start_id`: an example of `Experience.start_id`."""
         now = at_fraction(self, 0.0)
         keys = jax.random.split(key, 3)
         agent_state = now.agent.init(keys[0], now.spec)
@@ -62,8 +62,8 @@ class Learner(Part):
             agent_state = now.agent.init_from_dataset(agent_state, data)
         behaviour_state = now.behaviour.init(keys[1], now.agent, now.spec)
         streams = now.agent.num_envs * now.spec.num_agents
-        example = now.example(agent_state, behaviour_state, mark, environment)
-        example = example._replace(memo=(), note=now.rewards.note(now.spec))
+        example = now.example(agent_state, behaviour_state, start_id, environment)
+        example = example._replace(behaviour_info=(), rewards_info=now.rewards.example_info(now.spec))
         if now.memory.tells_returns:
             example = example._replace(return_to_go=jnp.zeros(()))
         if now.joint:
@@ -80,7 +80,7 @@ class Learner(Part):
         self,
         agent_state: State,
         behaviour_state: State,
-        mark: PyTree[Array] = (),
+        start_id: PyTree[Array] = (),
         environment: Environment | None = None,
     ) -> Experience:
         """Return a zero transition of one agent, with the shapes and dtypes of a rollout."""
@@ -104,10 +104,10 @@ class Learner(Part):
             terminated=jnp.bool_(False),
             truncated=jnp.bool_(False),
             source=jnp.int32(AGENT),
-            aux=decision.aux,
-            memo=decision.memo,
+            policy_info=decision.policy_info,
+            behaviour_info=decision.behaviour_info,
             info={name: jnp.zeros(()) for name in now.spec.info_names},
-            mark=jax.tree.map(jnp.zeros_like, mark),
+            start_id=jax.tree.map(jnp.zeros_like, start_id),
             version=jax.tree.map(jnp.zeros_like, now.agent.version(agent_state)),
         )
 
@@ -217,19 +217,19 @@ class Learner(Part):
         reward_key, sample_key, learn_key = jax.random.split(key, 3)
         behaviour_key = jax.random.fold_in(key, prng.BEHAVIOUR)
         agents = now.spec.num_agents
-        rollout = team.as_streams(rollout, agents)
+        rollout = team.as_agent_batch(rollout, agents)
         moment = ActContext(now.agent, state.agent, now.spec, clock, behaviour_key)
         behaviour_state = now.behaviour.report(state.behaviour, rollout, moment)
-        rollout = rollout._replace(memo=())
+        rollout = rollout._replace(behaviour_info=())
         heard = name_rewards(rollout, now.spec)
-        rewards_state, note, reward_metrics = now.reward(state, heard, clock, reward_key)
-        rollout = now.by_team(rollout._replace(note=note))
+        rewards_state, rewards_info, reward_metrics = now.reward(state, heard, clock, reward_key)
+        rollout = now.by_team(rollout._replace(rewards_info=rewards_info))
         if now.memory.tells_returns:
             rollout = rollout._replace(return_to_go=now.relabel(rewards_state, rollout).reward)
         memory_state = now.memory.add(state.memory, rollout, now.rows(clock))
-        if now.memory.judged:
-            judgement = now.judgement(state.agent, rewards_state, rollout)
-            memory_state = now.memory.rate(memory_state, judgement, now.rows(clock))
+        if now.memory.needs_estimates:
+            estimates = now.value_estimates(state.agent, rewards_state, rollout)
+            memory_state = now.memory.rate(memory_state, estimates, now.rows(clock))
         agent_state = state.agent
         if type(now.agent).observe is not Agent.observe:
             agent_state = now.agent.observe(agent_state, now.relabel(rewards_state, rollout))
@@ -240,7 +240,11 @@ class Learner(Part):
         ) -> tuple[tuple[State, State], Metrics]:
             return now.update(carry, rewards_state, clock, sample_key, learn_key)
 
-        carry, updates, due = (agent_state, memory_state), now.agent.updates_per_rollout, now.agent.due(agent_state)
+        carry, updates, due = (
+            (agent_state, memory_state),
+            now.agent.updates_per_rollout,
+            now.agent.num_updates(agent_state),
+        )
         if updates == 1 and due is None and not now.learning_starts:
             carry, metrics = update(carry, sample_key, learn_key)
             metrics = metrics | {"updates": jnp.float32(1)}
@@ -262,7 +266,7 @@ class Learner(Part):
             carry, total = jax.lax.fori_loop(0, count, turn, (carry, nothing))
             made = updates if due is None else jnp.maximum(count, 1)
             metrics = jax.tree.map(lambda x: x / made, total) | {"updates": count.astype(jnp.float32)}
-        learned = LearnerState(carry[0], behaviour_state, rewards_state, now.memory.rest(carry[1]))
+        learned = LearnerState(carry[0], behaviour_state, rewards_state, now.memory.after_updates(carry[1]))
         return learned, metrics | reward_metrics
 
     def reward(
@@ -289,7 +293,7 @@ class Learner(Part):
         agent_state, memory_state = carry
         moment = ActContext(self.agent, agent_state, self.spec, self.rows(clock), sample_key, upcoming=upcoming)
         size, length = self.agent.batch_size, self.agent.segment
-        memory_state = self.memory.turn(memory_state, size, length, moment)
+        memory_state = self.memory.advance(memory_state, size, length, moment)
         batch = self.memory.sample(memory_state, size, length, moment)
         experience = self.relabel(rewards_state, batch.experience)
         batch = batch._replace(experience=mesh.split_leaves(experience, 1))
@@ -311,10 +315,10 @@ class Learner(Part):
     def relabel(self, rewards_state: State, experience: Experience) -> Experience:
         """Return experience with the rewards that the agent learns from. The rewards part always sees streams."""
         if self.joint:
-            experience = team.as_streams(experience, self.spec.num_agents)
+            experience = team.as_agent_batch(experience, self.spec.num_agents)
         outcome = experience.reward
-        experience = take_streams(
-            self.rewards.relabel(rewards_state, name_rewards(experience, self.spec)), self.agent.streams
+        experience = select_reward_heads(
+            self.rewards.relabel(rewards_state, name_rewards(experience, self.spec)), self.agent.reward_heads
         )
         if self.agent.outcomes:
             experience = experience._replace(rewards={**experience.rewards, OUTCOME: outcome})
@@ -329,25 +333,27 @@ class Learner(Part):
         agents = 1 if self.joint else self.spec.num_agents
         return clock if agents == 1 else Clock(clock.steps * agents, clock.total * agents)
 
-    def judgement(self, agent_state: State, rewards_state: State, rollout: Experience) -> ValueEstimates:
-        """Return the agent's judgement of a rollout, leaves `time stream`."""
-        return self.agent.judge(agent_state, self.relabel(rewards_state, rollout))
+    def value_estimates(self, agent_state: State, rewards_state: State, rollout: Experience) -> ValueEstimates:
+        """Return the agent's estimates of a rollout, leaves `time stream`."""
+        return self.agent.estimate(agent_state, self.relabel(rewards_state, rollout))
 
-    def judge(self, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> ValueEstimates:
-        """Return the agent's judgement of a rollout (leaves `time env *agent ...`), its mean over many agents.
+    def estimate(self, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> ValueEstimates:
+        """Return the agent's estimates of a rollout (leaves `time env *agent ...`), its mean over many agents.
 
         State, clock and key are those that `learn` gets. Rewards are as `learn` will see them, once their part has
         learned from the rollout; in one program XLA computes once what both share.
         """
         now = at_fraction(self, clock.fraction)
         agents = now.spec.num_agents
-        rollout = team.as_streams(rollout, agents)._replace(memo=())
+        rollout = team.as_agent_batch(rollout, agents)._replace(behaviour_info=())
         heard, reward_key = name_rewards(rollout, now.spec), jax.random.split(key, 3)[0]
-        rewards_state, note, _ = now.reward(state, heard, clock, reward_key)
-        judgement = now.judgement(state.agent, rewards_state, now.by_team(rollout._replace(note=note)))
+        rewards_state, rewards_info, _ = now.reward(state, heard, clock, reward_key)
+        estimates = now.value_estimates(
+            state.agent, rewards_state, now.by_team(rollout._replace(rewards_info=rewards_info))
+        )
         if agents == 1 or now.joint:
-            return judgement
-        return jax.tree.map(lambda x: x.reshape(len(x), -1, agents).mean(-1), judgement)
+            return estimates
+        return jax.tree.map(lambda x: x.reshape(len(x), -1, agents).mean(-1), estimates)
 
     def truncate(self, state: LearnerState, clock: Clock) -> LearnerState:
         """Truncate the unfinished episodes, which were lost. `clock` reads as it does after the newest rollout."""
@@ -366,7 +372,7 @@ def name_rewards(experience: Experience, spec: Spec) -> Experience:
     return experience._replace(rewards=each)
 
 
-def take_streams(experience: Experience, streams: tuple[str, ...]) -> Experience:
+def select_reward_heads(experience: Experience, streams: tuple[str, ...]) -> Experience:
     """Keep the streams that an agent takes, and add a bonus that it does not take to the reward."""
     rewards = experience.rewards
     if BONUS in rewards and BONUS not in streams:

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from forage.core import ports
 from forage.core.ports import Agent, Behaviour, Environment, Memory, Part, Rewards, Starts, Tasks
 from forage.core.ports.checking import check_agent, check_needs, has_memory
 from forage.core.schedule import moments, with_plain_numbers
@@ -16,24 +17,34 @@ if TYPE_CHECKING:
 
 RENAMES = {
     "acted": "observe_action",
-    "hidden": "init_hidden",
-    "joined": "source_environments",
-    "kept": "stored_observation",
-    "measured": "intervention_metrics",
-    "moved": "relocate",
-    "opened": "load",
-    "paid": "observe_reward",
-    "stored": "translate_options",
+    "due": "num_updates",
+    "hears_rewards": "return_conditioned",
     "heed": "on_step",
     "heeds": "follows_steps",
-    "hears_rewards": "return_conditioned",
     "held_back": "waiting_rollouts",
+    "hidden": "init_hidden",
+    "joined": "source_environments",
+    "judge": "estimate",
+    "judged": "needs_estimates",
+    "kept": "stored_observation",
     "looks_at_data": "needs_whole_dataset",
+    "marks": "needs_start_ids",
+    "measured": "intervention_metrics",
+    "moved": "relocate",
+    "note": "example_info",
+    "opened": "load",
+    "paid": "observe_reward",
+    "place": "map_position",
+    "places": "map_shape",
     "primed": "init_from_dataset",
     "renew": "reset_networks",
+    "rest": "after_updates",
     "sealed": "with_hashes",
+    "stored": "translate_options",
+    "streams": "reward_heads reward_names",
+    "turn": "advance",
 }
-"""Methods and class variables of ports by their former names, with today's."""
+"""Methods and class variables of ports by their former names, with the names of today."""
 
 
 HINTS = {
@@ -45,11 +56,15 @@ HINTS = {
 
 def check_names(*parts: Part) -> None:
     """Raise `ForageError` if a part defines a method of its port by a former name, which is never called."""
-    for cls in {cls for part in parts for cls in type(part).__mro__}:
-        for former in sorted(RENAMES.keys() & vars(cls).keys()):
-            kind = str(cls.__annotations__.get(former, "ClassVar")) if "__annotations__" in vars(cls) else "ClassVar"
-            if "ClassVar" in kind:  # and no option of the part
-                raise ForageError(f"{cls.__name__} defines {former}, which is called {RENAMES[former]} now; rename it.")
+    for part in parts:
+        classes = type(part).__mro__
+        names = {name for cls in classes if cls.__module__.startswith(ports.__name__) for name in vars(cls)}
+        for cls in classes:
+            for former in sorted(RENAMES.keys() & vars(cls).keys()):
+                kind = str(vars(cls).get("__annotations__", {}).get(former, "ClassVar"))
+                today = [name for name in RENAMES[former].split() if name in names]
+                if today and "ClassVar" in kind:  # and neither an option nor a method of the part's own
+                    raise ForageError(f"{cls.__name__} defines {former}, which is called {today[0]} now; rename it.")
 
 
 def check_signatures(part: Part, **methods: str) -> None:
@@ -141,12 +156,12 @@ def check_rewards(agent: Agent, rewards: Rewards, spec: Spec) -> None:
             f"{type(rewards).__name__} asks how probable actions are, which {who} here cannot say; use an agent that "
             f"draws its actions and has no memory, such as ppo, sac or sac-discrete."
         )
-    given = rewards.streams(spec)
+    given = rewards.reward_names(spec)
     if BONUS in given:
         raise ForageError(
             f"{spec.name} calls a reward {BONUS}, which is the name of what is paid for exploring; give it another."
         )
-    if missing := [name for name in agent.streams if name not in (BONUS, *given)]:
+    if missing := [name for name in agent.reward_heads if name not in (BONUS, *given)]:
         there = f"the rewards {', '.join(given)}" if given else "one reward alone"
         raise ForageError(
             f"{who} learns from a reward called {missing[0]} apart from the rest, and {spec.name} has {there}; take an "
@@ -221,9 +236,9 @@ def check_group(agent: Agent, part: Any, port: str) -> None:
 
 
 def check_judge(agent: Agent, part: Any) -> None:
-    """Raise `ForageError` if a part needs the agent's judgement and the agent gives none."""
-    if part.judged and not agent.has_estimates:
+    """Raise `ForageError` if a part needs the agent's estimates and the agent gives none."""
+    if part.needs_estimates and not agent.has_estimates:
         raise ForageError(
-            f"{type(part).__name__} needs an agent that judges its rollouts (Agent.judge), and "
-            f"{type(agent).__name__} does not; ppo does."
+            f"{type(part).__name__} needs an agent with value estimates of its rollouts (`estimate`), and "
+            f"{type(agent).__name__} has none; ppo does."
         )

@@ -24,7 +24,7 @@ LEARNED = {
 OWN = re.compile(rf"^(?:\[\d+\])?\.learner\.({'|'.join(LEARNED)})(?=\W|$)(.*)$", re.DOTALL)
 SEEN = re.compile(
     r"^(?:\[\d+\])?\.(?:learner\.memory|pending|pool\.starts|actors\.at)(?!.*\.(?:env_state|info\[))"
-    r".*?\.((?:next_)?observation|reward|action|note)(?=\W|$)(.*?)(?:\.(?:store|newest|after))?$",
+    r".*?\.((?:next_)?observation|reward|action|rewards_info)(?=\W|$)(.*?)(?:\.(?:store|newest|after))?$",
     re.DOTALL,
 )
 """Leaves of a checkpoint that hold experience; an environment's private state is not checked.

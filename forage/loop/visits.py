@@ -30,7 +30,7 @@ class Places(NamedTuple):
 
 def no_visits(environment: Environment) -> Visits:
     """Before the first step."""
-    none = jnp.zeros(math.prod(environment.places) if environment.places else 0, jnp.int32)
+    none = jnp.zeros(math.prod(environment.map_shape) if environment.map_shape else 0, jnp.int32)
     return Visits(none, jnp.int32(-1), none)
 
 

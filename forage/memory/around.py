@@ -17,7 +17,7 @@ class MemoryWrapper(Memory):
     inner: Any = None  # memory that the agent learns from; its usual one
 
     on_policy = property(lambda self: self.inner.on_policy)  # type: ignore[assignment]
-    judged = property(lambda self: self.inner.judged)  # type: ignore[assignment]
+    needs_estimates = property(lambda self: self.inner.needs_estimates)  # type: ignore[assignment]
     joint = property(lambda self: self.inner.joint)  # type: ignore[assignment]
     offline = property(lambda self: self.inner.offline)  # type: ignore[assignment]
     mixes = property(lambda self: self.inner.mixes)  # type: ignore[assignment]
@@ -61,14 +61,14 @@ class MemoryWrapper(Memory):
     def add(self, state: Any, rollout: Experience, clock: Clock) -> Any:
         return self.inner.add(state, rollout, clock)
 
-    def rate(self, state: Any, judgement: ValueEstimates, clock: Clock) -> Any:
-        return self.inner.rate(state, judgement, clock)
+    def rate(self, state: Any, estimates: ValueEstimates, clock: Clock) -> Any:
+        return self.inner.rate(state, estimates, clock)
 
     def truncate(self, state: Any, clock: Clock) -> Any:
         return self.inner.truncate(state, clock)
 
-    def turn(self, state: Any, size: int, length: int, moment: ActContext) -> Any:
-        return self.inner.turn(state, size, length, moment)
+    def advance(self, state: Any, size: int, length: int, moment: ActContext) -> Any:
+        return self.inner.advance(state, size, length, moment)
 
     def sample(self, state: Any, size: int, length: int, moment: ActContext) -> Batch:
         return self.inner.sample(state, size, length, moment)
@@ -76,8 +76,8 @@ class MemoryWrapper(Memory):
     def report(self, state: Any, batch: Batch, errors: Float[Array, " batch"]) -> Any:
         return self.inner.report(state, batch, errors)
 
-    def rest(self, state: Any) -> Any:
-        return self.inner.rest(state)
+    def after_updates(self, state: Any) -> Any:
+        return self.inner.after_updates(state)
 
 
 def innermost(memory: Memory) -> Memory:

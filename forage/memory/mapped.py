@@ -64,7 +64,7 @@ class Store:
             action=trees["action"],
             next_observation=trees["next_observation"],
             **flat,
-            aux=(),
+            policy_info=(),
         )
 
     def rows(self, time: Any, ahead: Any) -> Experience:

@@ -118,9 +118,9 @@ class MixedReplay(Memory):
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
     ) -> Ring | ReturnsState:
         """Make an empty replay. Raise `ForageError` if transitions have notes that those of a data set lack."""
-        for what in ("aux", "note", "mark", "version"):
+        for what in ("policy_info", "rewards_info", "start_id", "version"):
             if jax.tree.leaves(getattr(example, what)):
-                who = "The rewards part" if what == "note" else "The agent"
+                who = "The rewards part" if what == "rewards_info" else "The agent"
                 raise ForageError(
                     f"{who} learns from what it notes of each transition ({what}) while the run acts, and a data set "
                     f"has no such notes; use an agent without memory, such as sac or dqn, and --rewards environment, "

@@ -81,5 +81,5 @@ class Queue(Memory):
         num_envs = state.due.reward.shape[1]
         return Batch(state.due, jnp.ones(num_envs), jnp.arange(num_envs))
 
-    def rest(self, state: QueueState) -> QueueState:
+    def after_updates(self, state: QueueState) -> QueueState:
         return state._replace(due=())

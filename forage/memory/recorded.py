@@ -52,14 +52,14 @@ class RecordedMemory(MemoryWrapper):
     def add(self, state: Recording, rollout: Experience, clock: Clock) -> Recording:
         return Recording(super().add(state.inner, rollout, clock), write_rollout(state.ring, bare(rollout), clock))
 
-    def rate(self, state: Recording, judgement: ValueEstimates, clock: Clock) -> Recording:
-        return state._replace(inner=super().rate(state.inner, judgement, clock))
+    def rate(self, state: Recording, estimates: ValueEstimates, clock: Clock) -> Recording:
+        return state._replace(inner=super().rate(state.inner, estimates, clock))
 
     def truncate(self, state: Recording, clock: Clock) -> Recording:
         return Recording(super().truncate(state.inner, clock), truncate(state.ring, clock))
 
-    def turn(self, state: Recording, size: int, length: int, moment: ActContext) -> Recording:
-        return state._replace(inner=super().turn(state.inner, size, length, moment))
+    def advance(self, state: Recording, size: int, length: int, moment: ActContext) -> Recording:
+        return state._replace(inner=super().advance(state.inner, size, length, moment))
 
     def sample(self, state: Recording, size: int, length: int, moment: ActContext) -> Batch:
         return super().sample(state.inner, size, length, moment)
@@ -67,10 +67,12 @@ class RecordedMemory(MemoryWrapper):
     def report(self, state: Recording, batch: Batch, errors: Float[Array, " batch"]) -> Recording:
         return state._replace(inner=super().report(state.inner, batch, errors))
 
-    def rest(self, state: Recording) -> Recording:
-        return state._replace(inner=super().rest(state.inner))
+    def after_updates(self, state: Recording) -> Recording:
+        return state._replace(inner=super().after_updates(state.inner))
 
 
 def bare(experience: Experience) -> Experience:
     """Return the transitions without the private information of agents, rewards and behaviours."""
-    return experience._replace(aux=(), note=(), rewards={}, memo=(), info={}, mark=(), version=())
+    return experience._replace(
+        policy_info=(), rewards_info=(), rewards={}, behaviour_info=(), info={}, start_id=(), version=()
+    )

@@ -33,5 +33,5 @@ class LastRollout(Memory):
         num_envs = state.reward.shape[1]
         return Batch(state, jnp.ones(num_envs), jnp.arange(num_envs))
 
-    def rest(self, state: Experience) -> tuple[()]:
+    def after_updates(self, state: Experience) -> tuple[()]:
         return ()

@@ -16,14 +16,14 @@ from forage.nn.networks import GRU, GRUState, Linear, NetworkConfig, Torso
 from forage.nn.state_noise import log_deviation, standardise_noise
 
 
-class Shape(NamedTuple):
+class ActorCriticConfig(NamedTuple):
     """The sizes and options that decide the shape of an `ActorCritic`."""
 
     hidden_sizes: tuple[int, ...]
     style: NetworkConfig | str | Any  # an activation stands for a style that has it
     gru_size: int = 0  # units of the GRU; 0: no memory
     central: bool = False  # the value sees the observation's "state" instead of what the policy sees
-    streams: int = 1  # of reward, each with a value of its own
+    value_heads: int = 1  # of reward, each with a value of its own
     state_noise: bool = False  # the deviation of continuous actions depends on the policy's features
     log_std: Any = None  # of continuous actions at first; `None`: 0, or with `state_noise` the authors' -2
     value_sizes: tuple[int, ...] = ()  # of the value's own torso; without them `hidden_sizes`
@@ -49,7 +49,9 @@ class ActorCritic(equinox.Module):
     central: bool = equinox.field(static=True)  # the value sees the observation's "state"
     bang_bang: bool = equinox.field(static=True)  # continuous actions are ends of their ranges
 
-    def __init__(self, key: Key[Array, ""], observation_space: spaces.Space, action_space: spaces.Space, shape: Shape):
+    def __init__(
+        self, key: Key[Array, ""], observation_space: spaces.Space, action_space: spaces.Space, shape: ActorCriticConfig
+    ):
         keys = jax.random.split(key, 5)
 
         def torso(key: Key[Array, ""], space: spaces.Space = observation_space, sizes: Any = ()) -> Torso:
@@ -69,7 +71,7 @@ class ActorCritic(equinox.Module):
         size = shape.gru_size or size
         self.actor = Linear(keys[3], size, self.actions.outputs, gain=0.01)
         size = self.state_torso.size if self.state_torso else size
-        self.critic = Linear(keys[4], size, shape.streams, gain=1.0)
+        self.critic = Linear(keys[4], size, shape.value_heads, gain=1.0)
         features = (shape.gru_size or one.size,) if shape.state_noise else ()
         usual = -2.0 if shape.state_noise else 0.0
         first = usual if shape.log_std is None else shape.log_std

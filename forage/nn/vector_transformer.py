@@ -37,7 +37,7 @@ DEVIATION = 0.02
 NEVER = -1e9  # added to the logit of what is not seen; finite, so that a row that sees nothing has a gradient
 
 
-class Shape(NamedTuple):
+class TransformerConfig(NamedTuple):
     """The sizes of a transformer."""
 
     width: int  # numbers in a token
@@ -86,10 +86,10 @@ class Block(equinox.Module):
     out: Linear
     wide: Linear
     narrow: Linear
-    shape: Shape = equinox.field(static=True)
+    shape: TransformerConfig = equinox.field(static=True)
     rotary: bool = equinox.field(static=True)
 
-    def __init__(self, key: Key[Array, ""], shape: Shape, rotary: bool):
+    def __init__(self, key: Key[Array, ""], shape: TransformerConfig, rotary: bool):
         keys = jax.random.split(key, 6)
         shared, inner = self.key_size(shape), shape.inner or 4 * shape.width
         last = DEVIATION / math.sqrt(2 * shape.layers)
@@ -103,7 +103,7 @@ class Block(equinox.Module):
         self.shape, self.rotary = shape, rotary
 
     @staticmethod
-    def key_size(shape: Shape) -> int:
+    def key_size(shape: TransformerConfig) -> int:
         """Return the size of the keys of one token."""
         return shape.width // shape.heads * (shape.key_heads or shape.heads)
 
@@ -153,13 +153,13 @@ class VectorTransformer(equinox.Module):
     norm: Norm
     table: Float[Array, "vocabulary width"] | None
     places: Float[Array, "length width"] | None
-    shape: Shape = equinox.field(static=True)
+    shape: TransformerConfig = equinox.field(static=True)
     positions: str = equinox.field(static=True)
 
     def __init__(
         self,
         key: Key[Array, ""],
-        shape: Shape,
+        shape: TransformerConfig,
         positions: str = "rotary",
         length: int = 0,
         vocabulary: int = 0,

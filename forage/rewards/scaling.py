@@ -49,8 +49,8 @@ class Scale(Rewards):
         experience = self.inner.relabel(state, experience)
         return experience._replace(reward=jnp.clip(self.factor * experience.reward, self.low, self.high))
 
-    def note(self, spec: Spec) -> PyTree[Array]:
-        return self.inner.note(spec)
+    def example_info(self, spec: Spec) -> PyTree[Array]:
+        return self.inner.example_info(spec)
 
     def learn(
         self, state: Any, rollout: Experience, clock: Clock, key: Key[Array, ""]
@@ -96,18 +96,18 @@ class NormaliseReturn(Rewards):
         scaled = experience.reward / jnp.sqrt(state.norm.variance + self.epsilon)
         return experience._replace(reward=jnp.clip(scaled, -self.limit, self.limit))
 
-    def note(self, spec: Spec) -> PyTree[Array]:
-        return self.inner.note(spec)
+    def example_info(self, spec: Spec) -> PyTree[Array]:
+        return self.inner.example_info(spec)
 
     def learn(
         self, state: NormaliseReturnState, rollout: Experience, clock: Clock, key: Key[Array, ""]
     ) -> tuple[NormaliseReturnState, PyTree[Array], Metrics]:
-        inner, note, metrics = self.inner.learn(state.inner, rollout, clock, key)
-        reward = self.inner.relabel(inner, rollout._replace(note=note)).reward
+        inner, rewards_info, metrics = self.inner.learn(state.inner, rollout, clock, key)
+        reward = self.inner.relabel(inner, rollout._replace(rewards_info=rewards_info)).reward
         running, returns = discounted_returns(state.running, reward, rollout.ended, self.discount)
         norm = state.norm.update(returns.reshape(-1), rollout.counts.reshape(-1))
         scale = {"return_scale": jnp.sqrt(norm.variance + self.epsilon)}
-        return NormaliseReturnState(inner, running, norm), note, metrics | scale
+        return NormaliseReturnState(inner, running, norm), rewards_info, metrics | scale
 
     def truncate(self, state: NormaliseReturnState) -> NormaliseReturnState:
         return state._replace(inner=self.inner.truncate(state.inner), running=jnp.zeros_like(state.running))

@@ -44,7 +44,7 @@ class Cells(Part):
     - `image`: picture, made grey (of stacked frames, their mean), shrunk to `size` (columns, rows), and its range
       parted into `shades`: that of the observation space, or where it has no bounds that of the first rollout. The
       defaults are those of Ecoffet et al. (2019), arXiv 1901.10995: 11 x 8 with 8 shades.
-    - `position`: `environment.place`, where the environment has a map; what is carried or opened does not count.
+    - `position`: `environment.map_position`, where the environment has a map; what is carried or opened does not count.
 
     A cell's fingerprint is a hash of 32 bits: among ten thousand cells, two are taken for one in about one run of a
     hundred. Where levels are drawn anew, those that look the same from within are one cell, and others are not.
@@ -68,7 +68,7 @@ class Cells(Part):
     def check(self, environment: Environment) -> None:
         """Raise `ForageError` if this environment has no such cells."""
         name = type(environment).__name__
-        if self.kind == "position" and environment.places is None:
+        if self.kind == "position" and environment.map_shape is None:
             raise ForageError(f"{name} has no map to make cells of; cells of kind observation or binned need none.")
         example, _ = spaces.split_mask(spaces.example(environment.observation_space))
         if self.kind == "image" and getattr(example, "ndim", 0) not in (2, 3):
@@ -122,7 +122,7 @@ class Cells(Part):
     ) -> UInt32[Array, " row"]:
         """Return the fingerprints of states and of their observations (leaves `row ...`)."""
         if self.kind == "position":
-            return row_hash(jax.vmap(environment.place)(env_states)[:, None])
+            return row_hash(jax.vmap(environment.map_position)(env_states)[:, None])
         rows = self.numbers(observations)
         if self.kind == "image":
             low, high = scale.low.min(), scale.high.max()

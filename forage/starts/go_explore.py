@@ -196,7 +196,7 @@ class GoExplore(Starts):
 
     def report(self, state: GoExploreState, rollout: Experience, review: RolloutReport) -> GoExploreState:
         environment, visited, clock = review.environment, review.visited, review.clock
-        marks, ended = visited.marks, rollout.ended
+        marks, ended = visited.start_ids, rollout.ended
         begins = visited.begins(ended)
         paths = follow_scores(state.running, marks.path, begins, rollout.reward)
         seen = flatten_rows(rollout.next_observation)

@@ -17,9 +17,9 @@ from forage.core.types import Experience, Spec
 from forage.starts.weighted import cumulative_weights, draw_place
 
 SCORES = {
-    "l1-value-loss": lambda judgement: jnp.abs(judgement.advantage),
-    "positive-value-loss": lambda judgement: jnp.maximum(judgement.advantage, 0.0),
-    "td-error": lambda judgement: jnp.abs(judgement.td_error),
+    "l1-value-loss": lambda estimates: jnp.abs(estimates.advantage),
+    "positive-value-loss": lambda estimates: jnp.maximum(estimates.advantage, 0.0),
+    "td-error": lambda estimates: jnp.abs(estimates.td_error),
 }
 """The score of one step, by name; an episode's is the mean over its steps."""
 
@@ -57,7 +57,7 @@ class PrioritisedLevels(Starts):
     ranges: ClassVar[Ranges] = {"number": Range(1), "first": Range(0)}
 
     adapts: ClassVar[bool] = True
-    judged: ClassVar[bool] = True
+    needs_estimates: ClassVar[bool] = True
     choices: ClassVar[Choices] = {"score": SCORES}
 
     number: int = equinox.field(static=True, default=200)  # how many levels there are to train in (200: Procgen, easy)
@@ -99,9 +99,9 @@ class PrioritisedLevels(Starts):
         return *environment.reset(key), level
 
     def report(self, state: LevelsState, rollout: Experience, review: RolloutReport) -> LevelsState:
-        assert review.judgement is not None
-        level, begins = review.visited.marks.ravel(), review.visited.begins(rollout.ended)
-        running, score = self.scores(state, review.judgement, begins)
+        assert review.estimates is not None
+        level, begins = review.visited.start_ids.ravel(), review.visited.begins(rollout.ended)
+        running, score = self.scores(state, review.estimates, begins)
         # The last episode to end in a level gives its score: one winner, on any hardware.
         place = jnp.arange(level.size)
         last = jnp.full(self.number, -1).at[level].max(jnp.where(rollout.ended.ravel(), place, -1))
@@ -114,7 +114,7 @@ class PrioritisedLevels(Starts):
         )
 
     def scores(
-        self, state: LevelsState, judgement: ValueEstimates, begins: Bool[Array, "time env"]
+        self, state: LevelsState, estimates: ValueEstimates, begins: Bool[Array, "time env"]
     ) -> tuple[tuple[Float[Array, " env"], Int[Array, " env"]], Float[Array, "time env"]]:
         """Return the sums of the running episodes, and the mean score of each episode up to each step."""
 
@@ -123,4 +123,4 @@ class PrioritisedLevels(Starts):
             total, steps = jnp.where(begins, 0.0, total) + score, jnp.where(begins, 0, steps) + 1
             return (total, steps), total / steps
 
-        return jax.lax.scan(step, state.running, (SCORES[self.score](judgement), begins))
+        return jax.lax.scan(step, state.running, (SCORES[self.score](estimates), begins))

@@ -55,7 +55,7 @@ class LessonState(NamedTuple):
     fixed: Head  # what the predictor predicts
     optimiser: Any
     novelty: RunningNorm
-    ring: Ring  # `note`: the option followed, and how new what it led to was
+    ring: Ring  # `rewards_info`: the option followed, and how new what it led to was
     updates: Int[Array, ""]
 
 
@@ -161,12 +161,12 @@ class ActionAdvice(Behaviour):
         drawn = jax.random.categorical(keys[1], jnp.log(self.shares(networks.options(observation))))
         option = jnp.where(anew, drawn, followed.option).astype(jnp.int32)
         repeated = jnp.where(anew, spaces.sample(moment.spec.action_space, keys[2], mask), followed.repeated)
-        own, memory, aux = moment.own(hidden.agent, observation, keys[3])
+        own, memory, policy_info = moment.own(hidden.agent, observation, keys[3])
         uniform = spaces.sample(moment.spec.action_space, keys[4], mask)
         again = repeated if mask is None else jnp.where(mask[repeated] > 0, repeated, uniform)
         action = jnp.stack([own, uniform, again, best_action(networks.explorer(observation), mask)])[option]
         followed = AdviceState(jnp.bool_(True), option, repeated.astype(jnp.int32))
-        return Decision(action.astype(own.dtype), HiddenState(memory, followed), aux, memo=option)
+        return Decision(action.astype(own.dtype), HiddenState(memory, followed), policy_info, behaviour_info=option)
 
     def report(self, state: LessonState, rollout: Experience, moment: ActContext) -> LessonState:
         surprise = lambda o: prediction_error(state.networks.predictor, state.fixed, o)  # noqa: E731
@@ -174,7 +174,11 @@ class ActionAdvice(Behaviour):
         capacity, width = stored_transitions(state.ring).terminated.shape
         clock = ring_clock(state.ring, moment.agent, moment.clock)
         ring = write_rollout(
-            state.ring, rollout._replace(aux=(), memo=(), note=(rollout.memo, novelty), info={}), clock
+            state.ring,
+            rollout._replace(
+                policy_info=(), behaviour_info=(), rewards_info=(rollout.behaviour_info, novelty), info={}
+            ),
+            clock,
         )
         state = state._replace(ring=ring, novelty=state.novelty.update(novelty.reshape(-1), rollout.counts.reshape(-1)))
 
@@ -196,7 +200,7 @@ class ActionAdvice(Behaviour):
 
     def loss(self, networks: Networks, state: LessonState, batch: Experience) -> Float[Array, ""]:
         """Compute the summed loss of all four networks, which share no weights."""
-        option, novelty = batch.note
+        option, novelty = batch.rewards_info
         intrinsic = state.novelty(novelty, jnp.inf)
         fixed = jax.lax.stop_gradient
 

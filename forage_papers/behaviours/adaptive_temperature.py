@@ -74,7 +74,7 @@ class AdaptiveTemperature(Behaviour):
     def report(self, state: TemperatureState, rollout: Experience, moment: ActContext) -> TemperatureState:
         assert isinstance(moment.spec.action_space, Tokens)
         wrote = rollout.action != Tokens.PAD
-        entropy = -jnp.sum(rollout.aux.log_probability * wrote) / jnp.maximum(wrote.sum(), 1)
+        entropy = -jnp.sum(rollout.policy_info.log_probability * wrote) / jnp.maximum(wrote.sum(), 1)
         entropy = jnp.maximum(entropy, 1e-6)
         first = state.rollouts == 0
         target = jnp.where(first, entropy, state.target)

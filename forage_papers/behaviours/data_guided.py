@@ -103,13 +103,13 @@ class DataGuided(Behaviour):
 
     def act(self, state: Guidance, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         act_key, noise_key = jax.random.split(moment.key)
-        action, memory, aux = moment.own(hidden.agent, observation, act_key)
+        action, memory, policy_info = moment.own(hidden.agent, observation, act_key)
         factor, actions = state.spread(observation), state.spread.actions
         share = moment.clock.anneal(1.0, 0.0, self.fraction)
         noise = factor @ jax.random.normal(noise_key, (len(factor),))
         unit = jnp.clip(actions.to_unit(action) + share * noise, -1.0, 1.0)
         moved = jnp.where(share > 0, actions.to_box(unit), action).astype(action.dtype)
-        return Decision(moved, hidden._replace(agent=memory), aux)
+        return Decision(moved, hidden._replace(agent=memory), policy_info)
 
     def report(self, state: Guidance, rollout: Experience, moment: ActContext) -> Guidance:
         def step(state: Guidance, key: Key[Array, ""]) -> tuple[Guidance, None]:

@@ -82,7 +82,7 @@ class EZGreedy(Behaviour):
         self, state: Float[Array, " longest"], hidden: HiddenState, observation: PyTree[Array], moment: ActContext
     ) -> Decision:
         act_key, coin_key, random_key, duration_key = jax.random.split(moment.key, 4)
-        own, memory, aux = moment.own(hidden.agent, observation, act_key)
+        own, memory, policy_info = moment.own(hidden.agent, observation, act_key)
         repeating: Repeating = hidden.behaviour
         mask = spaces.split_mask(observation)[1]
         repeats = (repeating.left > 0) & allowed(moment.spec, repeating.action, mask)
@@ -90,7 +90,7 @@ class EZGreedy(Behaviour):
         uniform = spaces.sample(moment.spec.action_space, random_key, mask)
         action = jnp.where(repeats, repeating.action, jnp.where(begins, uniform, own)).astype(own.dtype)
         left = jnp.where(repeats, repeating.left - 1, jnp.where(begins, self.duration(state, duration_key) - 1, 0))
-        return Decision(action, HiddenState(memory, Repeating(action, left)), aux)
+        return Decision(action, HiddenState(memory, Repeating(action, left)), policy_info)
 
 
 def allowed(spec: Spec, action: PyTree[Array], mask: Bool[Array, " actions"] | None) -> Bool[Array, ""]:

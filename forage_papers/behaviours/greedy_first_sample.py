@@ -26,5 +26,5 @@ class GreedyFirstSample(Behaviour):
         agent: Any = moment.agent
         first = moment.stream_index % agent.group == 0
         agent = dataclasses.replace(agent, temperature=jnp.where(first, 0.0, agent.temperature))
-        action, memory, aux = moment._replace(agent=agent).own(hidden.agent, observation, moment.key)
-        return Decision(action, hidden._replace(agent=memory), aux)
+        action, memory, policy_info = moment._replace(agent=agent).own(hidden.agent, observation, moment.key)
+        return Decision(action, hidden._replace(agent=memory), policy_info)

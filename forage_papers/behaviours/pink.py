@@ -74,10 +74,10 @@ class Pink(Behaviour):
         length, *shape = signal.noise.shape
         place = signal.time % length
         noise = run_if(place == 0, lambda _: self.signal(signal_key, length, *shape), signal.noise)
-        action, memory, aux = moment.agent.act(
+        action, memory, policy_info = moment.agent.act(
             moment.agent_state, ActInputs(hidden.agent, observation, act_key, explore=True, noise=noise[place])
         )
-        return Decision(action, HiddenState(memory, Signal(noise, signal.time + 1)), aux)
+        return Decision(action, HiddenState(memory, Signal(noise, signal.time + 1)), policy_info)
 
     def signal(self, key: Key[Array, ""], length: int, *shape: int) -> Float[Array, "length *noise"]:
         """Gaussian noise of unit variance with the spectrum, independent for each entry of `shape`.

@@ -29,8 +29,8 @@ class RAPS(Behaviour):
 
     A share of episodes is played so, with t drawn evenly from 1 ... H - 1, H being the most steps of an episode, for
     the values of what goes on; in all others the learner acts throughout, for its own value and policy. Oracles act by
-    `GUIDE`, and `Experience.aux` says which policy acted, as `rpi` numbers them. In the first `pretraining` steps of a
-    run an oracle, each as likely as the other, acts from the first step of every episode.
+    `GUIDE`, and `Experience.policy_info` says which policy acted, as `rpi` numbers them. In the first `pretraining`
+    steps of a run an oracle, each as likely as the other, acts from the first step of every episode.
 
     Source: Liu, Yoneda, Stevens, Walter, Chen (2024), "Blending Imitation and Reinforcement Learning for Robust Policy
     Improvement", arXiv 2310.01737 (algorithm 1, which plays one episode of each kind in turn). That oracles play whole

@@ -42,5 +42,7 @@ class ReferencePolicy(Behaviour):
             return policy.own(hidden.agent, read, moment.key)
 
         then, own = answer(now.reference, first), answer(now.network, ~first)
-        action, memory, aux = jax.tree.map(lambda a, b: jnp.where(first, a, b), then, own)
-        return Decision(action, hidden._replace(agent=memory), aux, jnp.where(first, GUIDE, AGENT).astype(jnp.int32))
+        action, memory, policy_info = jax.tree.map(lambda a, b: jnp.where(first, a, b), then, own)
+        return Decision(
+            action, hidden._replace(agent=memory), policy_info, jnp.where(first, GUIDE, AGENT).astype(jnp.int32)
+        )

@@ -17,5 +17,5 @@ def written_at(temperature: Any, hidden: HiddenState, observation: PyTree[Array]
     """
     replaced: dict[str, Any] = {"temperature": temperature}
     agent = dataclasses.replace(moment.agent, **replaced)  # type: ignore[type-var]
-    action, memory, aux = moment._replace(agent=agent).own(hidden.agent, observation, moment.key)
-    return Decision(action, hidden._replace(agent=memory), aux)
+    action, memory, policy_info = moment._replace(agent=agent).own(hidden.agent, observation, moment.key)
+    return Decision(action, hidden._replace(agent=memory), policy_info)

@@ -61,7 +61,7 @@ class PrioritisedReshuffledReplay(PrioritisedReplay):
     def truncate(self, state: ReshuffledState, clock: Clock) -> ReshuffledState:
         return state._replace(inner=super().truncate(state.inner, clock))
 
-    def turn(self, state: ReshuffledState, size: int, length: int, moment: ActContext) -> ReshuffledState:
+    def advance(self, state: ReshuffledState, size: int, length: int, moment: ActContext) -> ReshuffledState:
         state = state._replace(waits=state.actual > state.expected)
         index, priority = self.draw_places(state, size, length, moment)
         expected = state.expected + size * priority / jnp.maximum(priority.sum(), 1e-30)

@@ -48,7 +48,7 @@ class ReshuffledReplay(UniformReplay):
     def truncate(self, state: ReshuffledState, clock: Clock) -> ReshuffledState:
         return state._replace(ring=truncate(state.ring, clock))
 
-    def turn(self, state: ReshuffledState, size: int, length: int, moment: ActContext) -> ReshuffledState:
+    def advance(self, state: ReshuffledState, size: int, length: int, moment: ActContext) -> ReshuffledState:
         places = state.order.size // 2
 
         def shuffle(i: Int[Array, ""], order: Int[Array, " places"]) -> Int[Array, " places"]:

@@ -124,7 +124,7 @@ class SelfImitation(Memory):
         """Return the reward of each episode (leaves `episode time ...`)."""
         return episodes.reward.sum(1)
 
-    def turn(self, state: GoodEpisodes, size: int, length: int, moment: ActContext) -> GoodEpisodes:
+    def advance(self, state: GoodEpisodes, size: int, length: int, moment: ActContext) -> GoodEpisodes:
         """Draw the episodes to replay together with this rollout."""
         better = self.returns(state.episodes) > jnp.nanmedian(state.means)
         good = (state.born >= 0) & (state.rollouts - 1 - state.born <= self.age) & better
@@ -148,7 +148,7 @@ class SelfImitation(Memory):
         weights = jnp.concatenate([jnp.ones(num_envs), jnp.full(self.size, weight)])
         return Batch(mixed, weights, jnp.arange(num_envs + self.size), replay)
 
-    def rest(self, state: GoodEpisodes) -> GoodEpisodes:
+    def after_updates(self, state: GoodEpisodes) -> GoodEpisodes:
         """Keep the episodes of the rollout that were better than their group, and its groups' mean rewards."""
         rollout = state.last
         assert isinstance(rollout, Experience)

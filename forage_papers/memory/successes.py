@@ -113,7 +113,7 @@ class Successes(Memory):
         equal = (begins[:, None] == state.episodes.observation["context"][None, :, 0]).all(-1)
         return equal & (jnp.arange(self.capacity) < state.count)
 
-    def rest(self, state: KeptSuccesses) -> KeptSuccesses:
+    def after_updates(self, state: KeptSuccesses) -> KeptSuccesses:
         """Keep the successes of the rollout that was learned from."""
         assert isinstance(state.last, Experience)
         good = state.last.reward.sum(0) > self.success

@@ -139,7 +139,7 @@ class Teachers(LastRollout):
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
     ) -> tuple[()]:
-        if jax.tree.leaves(example.note):
+        if jax.tree.leaves(example.rewards_info):
             raise ForageError(
                 "The rewards part learns from what it notes of each transition, and what teachers wrote has no such "
                 "notes; use --rewards environment or format."
@@ -189,7 +189,7 @@ class OpenedTeachers(Teachers):
             name: put(value, jnp.where(last, VERIFIED.get(name, jnp.nan), jnp.nan))
             for name, value in rollout.info.items()
         }
-        mixed["aux"] = jax.tree.map(lambda x: put(x, jnp.zeros((), x.dtype)), rollout.aux)
+        mixed["policy_info"] = jax.tree.map(lambda x: put(x, jnp.zeros((), x.dtype)), rollout.policy_info)
         replay = Replay(jnp.zeros(num_envs, bool), jnp.full(num_envs, jnp.nan))
         return Batch(rollout._replace(**mixed), jnp.ones(num_envs), jnp.arange(num_envs), replay)
 

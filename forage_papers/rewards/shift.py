@@ -46,8 +46,8 @@ class Shift(Rewards):
         experience = self.inner.relabel(state, experience)
         return experience._replace(reward=experience.reward + self.shift)
 
-    def note(self, spec: Spec) -> PyTree[Array]:
-        return self.inner.note(spec)
+    def example_info(self, spec: Spec) -> PyTree[Array]:
+        return self.inner.example_info(spec)
 
     def learn(
         self, state: Any, rollout: Experience, clock: Clock, key: Key[Array, ""]

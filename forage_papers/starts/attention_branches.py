@@ -138,10 +138,10 @@ class AttentionBranches(Starts):
         return ticket._replace(prefix=kept), seen, AnswerMark(state.rollout, prompt, stem, length)
 
     def on_step(
-        self, state: AttentionState, action: Int[Array, "env time"], aux: Any, reward: Float[Array, " env"]
+        self, state: AttentionState, action: Int[Array, "env time"], policy_info: Any, reward: Float[Array, " env"]
     ) -> AttentionState:
         """Keep the answers of a rollout, and choose the beginnings of the next."""
-        influence = getattr(aux, "influence", None)
+        influence = getattr(policy_info, "influence", None)
         if influence is None:
             raise ForageError("The agent does not say what its answers' steps attend to; use attn-rl.")
         first = (state.stem < 0) & (state.prompt >= 0)

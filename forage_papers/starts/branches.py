@@ -114,11 +114,11 @@ class Branches(Starts):
         return ticket._replace(prefix=kept), seen, TreeMark(prompt, state.depth, length)
 
     def on_step(
-        self, state: BranchesState, action: Int[Array, "env time"], aux: Any, reward: Float[Array, " env"]
+        self, state: BranchesState, action: Int[Array, "env time"], policy_info: Any, reward: Float[Array, " env"]
     ) -> BranchesState:
         """Keep the answers that began with a prompt, and cut them."""
         key = jax.random.fold_in(jax.random.fold_in(state.key, 2**31 - 1), state.trees)
-        log_probability = getattr(aux, "log_probability", None)
+        log_probability = getattr(policy_info, "log_probability", None)
         if log_probability is None and self.at == "improbable":
             raise ForageError("The agent does not say how probable its tokens were; use --starts.at even or random.")
         keys = jax.random.split(key, len(action))

@@ -32,7 +32,7 @@ def rollout(noted, source=AGENT):
         terminated=jnp.asarray(ends == 0),
         truncated=jnp.asarray(ends == 1),
         source=jnp.full((8, 4), source, jnp.int32),
-        aux=noted,
+        policy_info=noted,
         version=jnp.zeros((8, 4), jnp.int32),
     )
 
@@ -61,7 +61,7 @@ def test_of_an_old_rollout_it_corrects_as_impala_does():
     ratio = jnp.asarray(np.random.default_rng(1).uniform(-1, 1, (8, 4)), jnp.float32)
     own = rollout(PolicyInfo((), jnp.zeros((8, 4))))
     read = agent.apply_to_rollout(state.network, None, own)
-    own = own._replace(aux=PolicyInfo((), read.log_probability - ratio))
+    own = own._replace(policy_info=PolicyInfo((), read.log_probability - ratio))
     advantage, target = agent.estimates(own, read)
     seen = ReadByImpala(read.log_probability, ratio, read.value[..., 0], read.next_value[..., 0], ratio)
     expected, weighed = impala.targets(seen, own)
@@ -69,12 +69,12 @@ def test_of_an_old_rollout_it_corrects_as_impala_does():
     np.testing.assert_allclose(advantage[..., 0], weighed, rtol=1e-4, atol=1e-5)
 
     # What it learns from is what others hear that it thinks of a rollout.
-    judged = agent.judge(state, own)
+    judged = agent.estimate(state, own)
     np.testing.assert_allclose(judged.advantage, advantage[..., 0], rtol=1e-4, atol=1e-5)
 
     # What another behaviour chose has ratio 1, whatever was noted.
     others = agent.estimates(own._replace(source=jnp.full((8, 4), GUIDE)), read)
-    fresh = agent.estimates(own._replace(aux=PolicyInfo((), read.log_probability)), read)
+    fresh = agent.estimates(own._replace(policy_info=PolicyInfo((), read.log_probability)), read)
     assert (others[0] == fresh[0]).all() and (others[1] == fresh[1]).all()
 
     # The clip is around the policy that the update begins with, and not around the one that acted.

@@ -40,13 +40,13 @@ def table(agent, values):
     return equinox.tree_at(where, network, (np.eye(STATES), values))
 
 
-def segment(observation, action, reward, next_observation, terminated, truncated, aux=()):
+def segment(observation, action, reward, next_observation, terminated, truncated, policy_info=()):
     """One segment, as a batch of one."""
     column = lambda x, dtype: np.asarray(x, dtype)[:, None]  # noqa: E731
     experience = Experience(
         column(observation, jnp.int32), column(action, jnp.int32), column(reward, jnp.float32),
         column(next_observation, jnp.int32), column(terminated, bool), column(truncated, bool),
-        jnp.zeros((len(reward), 1), jnp.int32), aux,
+        jnp.zeros((len(reward), 1), jnp.int32), policy_info,
     )  # fmt: skip
     return jax.device_put(Batch(experience, np.ones(1), np.zeros(1, jnp.int32)))
 
@@ -177,7 +177,7 @@ def test_sequences_forget_at_ends_and_bootstrap_within_the_episode(ended):
     ends[ended] = [0, 0, 1, 0, 0]
     # States 0 1 2 end in 4; a new episode goes 3 1 and then sees 0.
     reward = [1.0, 2.0, 4.0, 8.0, 16.0]
-    batch = segment([0, 1, 2, 3, 1], [0, 1, 0, 1, 1], reward, [1, 2, 4, 1, 0], **ends, aux=before)
+    batch = segment([0, 1, 2, 3, 1], [0, 1, 0, 1, 1], reward, [1, 2, 4, 1, 0], **ends, policy_info=before)
     _, (error, _) = compute(agent.loss, network, target, batch)
 
     def chain(network):
@@ -200,8 +200,16 @@ def test_sequences_forget_at_ends_and_bootstrap_within_the_episode(ended):
 @pytest.mark.thorough
 def test_the_surprise_of_a_sequence_is_that_of_its_steps_that_count():
     state = at_once(lambda: RECURRENT.init(jax.random.key(0), SPEC))
-    aux = GRUState(jnp.zeros((5, 1, 4)), jnp.zeros((5, 1, 2)))
-    batch = segment([0, 1, 2, 3, 1], [0] * 5, [1.0, 2.0, 50.0, 70.0, 0.0], [1, 2, 3, 1, 3], [0] * 5, [0] * 5, aux=aux)
+    policy_info = GRUState(jnp.zeros((5, 1, 4)), jnp.zeros((5, 1, 2)))
+    batch = segment(
+        [0, 1, 2, 3, 1],
+        [0] * 5,
+        [1.0, 2.0, 50.0, 70.0, 0.0],
+        [1, 2, 3, 1, 3],
+        [0] * 5,
+        [0] * 5,
+        policy_info=policy_info,
+    )
     _, (error, _) = compute(RECURRENT.loss, state.network, state.target, batch)
     source = np.array([0, 0, 0, GONE, GONE])[:, None]  # the first warms up, the next three are learned from
     batch = batch._replace(experience=batch.experience._replace(source=source))
@@ -216,8 +224,8 @@ def test_no_gradient_flows_through_the_burn_in():
     def gradient_of_first(burn_in):
         """Return the gradient of the weights that see state 0, which occurs at the first step only."""
         agent = dataclasses.replace(RECURRENT, burn_in=burn_in)
-        aux = GRUState(jnp.zeros((5, 1, 4)), jnp.zeros((5, 1, 2)))
-        batch = segment([0, 1, 2, 3, 1], [0] * 5, [1.0] * 5, [1, 2, 4, 1, 3], [0] * 5, [0] * 5, aux=aux)
+        policy_info = GRUState(jnp.zeros((5, 1, 4)), jnp.zeros((5, 1, 2)))
+        batch = segment([0, 1, 2, 3, 1], [0] * 5, [1.0] * 5, [1, 2, 4, 1, 3], [0] * 5, [0] * 5, policy_info=policy_info)
         gradient = compute(jax.grad(agent.loss, has_aux=True), network, network, batch)[0]
         return gradient.torso.body.layers[0].weight[0]
 

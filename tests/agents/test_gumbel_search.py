@@ -191,7 +191,7 @@ def test_value_targets_by_hand():
         terminated=jnp.array([False, False, True, False]),
         truncated=jnp.array([False, True, False, False]),
         source=jnp.zeros(4, jnp.int32),
-        aux=SearchResult(jnp.full((4, 2), 0.5), jnp.array([10.0, 20, 30, 40])),
+        policy_info=SearchResult(jnp.full((4, 2), 0.5), jnp.array([10.0, 20, 30, 40])),
     )
     targets = agent.value_targets(state, jax.tree.map(lambda x: x[:, None], experience))
     second = 2 + 0.5 * value[1]

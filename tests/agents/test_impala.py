@@ -50,7 +50,7 @@ def rollout(end, source=(AGENT,) * 4):
         terminated=column([0, end == "terminated", 1, 0], bool),
         truncated=column([0, end == "truncated", 0, 0], bool),
         source=column(source, np.int32),
-        aux=noted,
+        policy_info=noted,
         version=column([0] * 4, np.int32),
     )
 
@@ -170,8 +170,8 @@ def test_behind_the_last_rollout_it_is_the_synchronous_update(environment, optio
     target, advantage = jax.jit(agent.targets)(read, experience)
     np.testing.assert_allclose(target, returns, rtol=1e-4, atol=2e-4)
     np.testing.assert_allclose(advantage, returns - read.value, rtol=1e-4, atol=3e-4)
-    judgement = jax.jit(agent.judge)(acting, experience)
-    np.testing.assert_allclose(judgement.advantage, advantage, rtol=1e-4, atol=1e-4)
+    estimates = jax.jit(agent.estimate)(acting, experience)
+    np.testing.assert_allclose(estimates.advantage, advantage, rtol=1e-4, atol=1e-4)
     assert (np.asarray(experience.version) == 3).all()
 
 

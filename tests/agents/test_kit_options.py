@@ -64,10 +64,10 @@ def trace(agent, spec):
 
     def one(key):
         state = agent.init(key, spec)
-        action, _, aux = agent.act(state, ActInputs(agent.init_hidden(spec), observation[0, 0], key, True))
-        aux = jax.tree.map(lambda x: jnp.broadcast_to(x, (*shape, *x.shape)), aux)
+        action, _, policy_info = agent.act(state, ActInputs(agent.init_hidden(spec), observation[0, 0], key, True))
+        policy_info = jax.tree.map(lambda x: jnp.broadcast_to(x, (*shape, *x.shape)), policy_info)
         action = jnp.broadcast_to(action, (*shape, *action.shape))
-        lived = (observation, action, jnp.ones(shape), observation, no, no, jnp.zeros(shape, jnp.int32), aux)
+        lived = (observation, action, jnp.ones(shape), observation, no, no, jnp.zeros(shape, jnp.int32), policy_info)
         told = {"return_to_go": jnp.ones(shape)} if agent.returns else {}
         batch = Batch(Experience(*lived, **told), jnp.ones(4), jnp.arange(4))
         learned, metrics, error = agent.learn(state, batch, Clock(jnp.int32(5), jnp.float32(100)), key)

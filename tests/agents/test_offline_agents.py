@@ -74,7 +74,7 @@ def test_td3_bc_climbs_relative_to_the_values_size_and_imitates():
 
 def test_rebracs_critics_pay_for_leaving_the_data():
     state = state_of(REBRAC)
-    now = transitions([0.0, 0.0], [1.0, 2.0], terminated=[False, True])._replace(aux=np.array([[0.2], [0.2]]))
+    now = transitions([0.0, 0.0], [1.0, 2.0], terminated=[False, True])._replace(policy_info=np.array([[0.2], [0.2]]))
     inputs = UpdateInputs(now, now.action, np.ones(2), next_noise=jnp.zeros((2, 1)))
     target = small.compute(lambda: REBRAC.target(state, inputs))
     value = q(0.5).min() - 0.5 * 0.3**2

@@ -320,11 +320,11 @@ def test_the_rollout_at_once_is_the_rollout_step_by_step(space):
     space.seed(0)
     actions = np.array([[space.sample() for _ in range(4)] for _ in range(5)])
     ended = jnp.zeros((5, 4), bool).at[1, 0].set(True).at[2, 3].set(True).at[4, 1].set(True)
-    (log_probability, value), aux = jax.jit(lambda: replay_memory(REMEMBERING, spec, actions, ended, state))()
-    assert np.abs(np.asarray(aux.action[1:])).max() > 0 and not np.asarray(aux.action[2, 0]).any()
+    (log_probability, value), policy_info = jax.jit(lambda: replay_memory(REMEMBERING, spec, actions, ended, state))()
+    assert np.abs(np.asarray(policy_info.action[1:])).max() > 0 and not np.asarray(policy_info.action[2, 0]).any()
     observation = (np.arange(4)[None] + np.arange(5)[:, None]) % 2
     first = jnp.concatenate([np.zeros((1, 4), bool), ended[:-1]])
-    sequence = Sequence(aux.features[0], first, aux.action)
+    sequence = Sequence(policy_info.features[0], first, policy_info.action)
     unit = actions
     if not state.network.actions.discrete:
         unit = jax.vmap(jax.vmap(state.network.actions.to_unit))(actions)
@@ -363,8 +363,10 @@ def test_memory_at_the_next_observation_goes_on_from_the_action():
     state = small.at_once(lambda: REMEMBERING.init(jax.random.key(3), SPEC))
     hidden = GRUState(np.array([0.1, -0.4, 0.2]), np.array([0.0, 1.0]))
     one = lambda x, dtype=jnp.int32: jnp.full((1, 1), x, dtype)  # noqa: E731
-    aux = jax.tree.map(lambda x: x[None, None], hidden)
-    experience = Experience(one(0), one(0), one(0.0, float), one(1), one(0, bool), one(1, bool), one(AGENT), aux)
+    policy_info = jax.tree.map(lambda x: x[None, None], hidden)
+    experience = Experience(
+        one(0), one(0), one(0.0, float), one(1), one(0, bool), one(1, bool), one(AGENT), policy_info
+    )
     value = jax.jit(next_values)(state.network, experience, one(0), one(1))
 
     def by_hand():

@@ -33,7 +33,7 @@ def rollout(**changes: Any) -> Experience:
     reward = np.arange(12.0, dtype=np.float32).reshape(6, 2)
     mark = GroupMark(np.array([[0, 1], [0, 1], [1, 1], [1, 1], [1, 2], [2, 2]]))
     source = np.full((6, 2), AGENT)
-    made = Experience(observation, action, reward, observation, ended, np.zeros_like(ended), source, (), mark=mark)
+    made = Experience(observation, action, reward, observation, ended, np.zeros_like(ended), source, (), start_id=mark)
     return made._replace(**changes)
 
 

@@ -231,11 +231,13 @@ def test_memory_within_an_episode_is_each_member_s_own():
     for time, action in enumerate(([1, 0], [1, 1])):
         told.append(jax.vmap(agent.action_values, (None, 0, 0))(state, hidden, seen[time]))
         act = jax.vmap(lambda h, o: agent.act(state, ActInputs(h, o, jax.random.key(0), False)))
-        _, hidden, aux = act(hidden, seen[time])
+        _, hidden, policy_info = act(hidden, seen[time])
         action = jnp.array(action)
         hidden = jax.vmap(agent.observe_action, (None, 0, 0))(state, hidden, action)
         over = jnp.full(2, time == 1)
-        rows.append(Experience(seen[time], action, jnp.ones(2), seen[1], over, ~over & False, jnp.zeros(2, int), aux))
+        rows.append(
+            Experience(seen[time], action, jnp.ones(2), seen[1], over, ~over & False, jnp.zeros(2, int), policy_info)
+        )
     experience = jax.tree.map(lambda *x: jnp.stack(x)[:, None], *rows)
     q, _ = agent.values(state.network, state.target, experience, jnp.zeros((2, 1), int))
     want = [told[0][0, 1] + told[0][1, 0], told[1][0, 1] + told[1][1, 1]]

@@ -41,12 +41,12 @@ def test_the_expert_acts_ever_less_and_labels_everything(at, share):
         return seen, learner.behaviour.act((), HiddenState(()), seen, moment)
 
     seen, decision = jax.device_get(decide(jax.random.split(jax.random.key(1), 500)))
-    np.testing.assert_array_equal(decision.aux.action, seen[:, 2] > 0)
+    np.testing.assert_array_equal(decision.policy_info.action, seen[:, 2] > 0)
     expert = decision.source == GUIDE
     assert abs(expert.mean() - share) < 0.08 and set(np.unique(decision.source)) <= {AGENT, GUIDE}
-    np.testing.assert_array_equal(decision.action[expert], decision.aux.action[expert])
+    np.testing.assert_array_equal(decision.action[expert], decision.policy_info.action[expert])
     if share < 1:
-        assert (decision.action != decision.aux.action).any()
+        assert (decision.action != decision.policy_info.action).any()
 
 
 def test_the_learner_learns_the_label_and_not_what_was_done():

@@ -83,7 +83,7 @@ def test_a_server_with_the_same_weights_has_no_mismatch(answer_server):
     for body in answer_server.asked:
         assert (body["model"], body["temperature"], body["top_p"], body["max_tokens"]) == ("small", 1.0, 1.0, LONGEST)
     for context, action, scores in zip(
-        rollout.observation["context"][0], rollout.action[0], rollout.aux.log_probability[0], strict=True
+        rollout.observation["context"][0], rollout.action[0], rollout.policy_info.log_probability[0], strict=True
     ):
         prompt, tokens = tuple(context[context > 0] - 1), (action[action > 0] - 1).tolist()
         among = [said for (asked, _), said in answer_server.said.items() if asked == prompt]

@@ -102,7 +102,7 @@ def test_the_guide_acts_the_first_steps_of_every_episode_and_never_after(stage, 
     assert (log.action[~by_guide] != advice[~by_guide]).any()
     assert log.action.dtype == np.int32
     # The agent's memory goes on while the guide acts, and starts anew with each episode.
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), log.aux, memory)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), log.policy_info, memory)
     for part in memory:
         assert np.abs(part[steps > 0]).max(-1).min() > 0 and np.abs(part[steps == 0]).max() == 0
     assert not faults and all(np.isfinite(x).all() for x in jax.tree.leaves(network))
@@ -192,22 +192,22 @@ def test_memory_hears_which_action_was_taken(behaviour):
         _, rollouts = jax.lax.scan(turn, state, None, 4)
         greedy = jax.vmap(jax.vmap(lambda o, h: agent.act(state.learner.agent, ActInputs(h, o, key, explore=False))[0]))
         rollout = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rollouts)
-        return rollout, greedy(rollout.observation, rollout.aux)
+        return rollout, greedy(rollout.observation, rollout.policy_info)
 
     rollout, greedy = jax.device_get(collect(jax.random.key(0)))
     assert 0.01 < (greedy != rollout.action).mean() < 0.9  # the behaviour overrules the agent, but not always
     ended = rollout.terminated | rollout.truncated
     assert ended.sum() > 10
     before = np.eye(2)[rollout.action] * ~ended[..., None]
-    np.testing.assert_array_equal(rollout.aux.action[1:], before[:-1])
-    assert not rollout.aux.action[0].any()
+    np.testing.assert_array_equal(rollout.policy_info.action[1:], before[:-1])
+    assert not rollout.policy_info.action[0].any()
 
 
 def rollout_of(reward, ended, stage, source=AGENT):
     reward, ended = jnp.array(reward, jnp.float32), jnp.array(ended, bool)
     zero = jnp.zeros_like(reward)
     source, stage = (jnp.broadcast_to(jnp.array(x), reward.shape) for x in (source, stage))
-    return Experience(zero, zero, reward, zero, ended, jnp.zeros_like(ended), source, (), memo=stage)
+    return Experience(zero, zero, reward, zero, ended, jnp.zeros_like(ended), source, (), behaviour_info=stage)
 
 
 def listener(behaviour):
@@ -253,7 +253,7 @@ def test_an_episode_tells_the_stage_it_began_in_and_is_heard_in_no_other():
     def act(state, hidden):
         moment = ActContext(agent, agent_state, spec, CLOCK, jax.random.key(1))
         decision = behaviour.act(state, hidden, observation, moment)
-        return decision.hidden, decision.memo
+        return decision.hidden, decision.behaviour_info
 
     fresh = HiddenState(agent.init_hidden(spec), behaviour.init_hidden(agent, spec))
     begun, told = act(first, fresh)

@@ -63,8 +63,8 @@ def test_each_episode_has_a_network_of_its_own_that_stays():
             key, time = inputs
             line = Line(jnp.array([1.0, -1.0]) + time, jnp.ones(()))  # the agent goes on learning
             moment = ActContext(agent, line, CONTINUOUS, at(0.0), key)
-            action, hidden, aux, source, _ = behaviour.act(state, hidden, jnp.ones(2), moment)
-            return hidden, (action, aux, source)
+            action, hidden, policy_info, source, _ = behaviour.act(state, hidden, jnp.ones(2), moment)
+            return hidden, (action, policy_info, source)
 
         def episode(key):
             return jax.lax.scan(step, first, (jax.random.split(key, 5), jnp.arange(5.0)))[1]

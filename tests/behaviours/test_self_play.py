@@ -94,7 +94,7 @@ def test_one_seat_of_each_game_is_the_agents(opponents):
         present = rollout.observation[spaces.PRESENT][steps, env, seat]
         np.testing.assert_array_equal(source[:, seat], np.where(present == 1, AGENT, NOBODY))
         np.testing.assert_array_equal(present, np.arange(len(present)) % 2 == seat)
-        rival = set(rollout.memo[steps, env].ravel().tolist())
+        rival = set(rollout.behaviour_info[steps, env].ravel().tolist())
         assert len(rival) == 1  # both seats know the same one, through the game
         rivals += rival
         own_seats.append(seat)
@@ -113,7 +113,7 @@ def test_one_seat_of_each_game_is_the_agents(opponents):
 
 
 def run_learn(rollout, state, agent=AGENT_OF_TEST):
-    streams = team.as_streams(rollout, 2)._replace(memo=())
+    streams = team.as_agent_batch(rollout, 2)._replace(behaviour_info=())
     number = streams.reward.shape[1]
     batch = Batch(streams, jnp.ones(number), jnp.arange(number))
     after, metrics, _ = agent.learn(state.learner.agent, batch, CLOCK, jax.random.key(3))
@@ -148,8 +148,10 @@ def test_the_advantage_of_a_move_is_the_result_less_its_value():
     state, found = play()
     rollout = found.rollout
     agent = PPO(num_envs=16, rollout_length=48, minibatches=1, hidden_sizes=(8,), discount=1.0, gae_lambda=1.0)
-    judgement = jax.device_get(agent.judge(state.learner.agent, team.as_streams(rollout, 2)._replace(memo=())))
-    advantage, value = (x.reshape(48, 16, 2) for x in (judgement.advantage, judgement.value))
+    estimates = jax.device_get(
+        agent.estimate(state.learner.agent, team.as_agent_batch(rollout, 2)._replace(behaviour_info=()))
+    )
+    advantage, value = (x.reshape(48, 16, 2) for x in (estimates.advantage, estimates.value))
     for env, steps in games(rollout):
         seat = int(np.argmin((rollout.source[steps, env] == OPPONENT).all(0)))
         result = rollout.reward[steps, env, seat].sum()

@@ -244,3 +244,25 @@ def test_what_is_read_is_bounded_by_what_is_expected(tmp_path, monkeypatch):
     craft(path, tree)  # deflated, as others may write it
     assert differing(checkpoint.load_tree(path, tree)[0], tree) == []
     assert {name: leaf.shape for name, leaf in checkpoint.load_leaves(path).items()} == {"['a']": (3,), "['b']": (4,)}
+
+
+@pytest.mark.parametrize(
+    ("former", "today"),
+    [
+        (".pending.aux.log_probability", ".pending.policy_info.log_probability"),
+        ("[0].learner.memory.ring.note[1]", "[0].learner.memory.ring.rewards_info[1]"),
+        (".pending.memo", ".pending.behaviour_info"),
+        (".pool.starts.mark", ".pool.starts.start_id"),
+        ("[0].starts.marks.depth", "[0].starts.start_ids.depth"),
+        (".learner.agent.aux", ".learner.agent.aux"),  # an agent names its own fields
+        (".actors.env_state.marks", ".actors.env_state.marks"),
+        (".learner.memory.notes", ".learner.memory.notes"),
+    ],
+)
+def test_leaves_of_earlier_versions_have_the_names_of_today(former, today, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "FORMAT", "forage-checkpoint-2")
+    path = tmp_path / "one.npz"
+    monkeypatch.setattr(checkpoint, "named_leaves", lambda tree: [(former, np.arange(3))])
+    checkpoint.save_tree(path, {}, {})
+    monkeypatch.undo()
+    assert list(checkpoint.load_leaves(path)) == [today]

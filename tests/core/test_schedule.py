@@ -251,10 +251,14 @@ def test_starts_follow_a_schedule(environment):
     for turn in range(3):
         runner.advance(1)
         if setup.native:
-            reported, marks, ages = runner.state.starts, runner.state.actors.at.mark, runner.state.actors.episode_length
+            reported, marks, ages = (
+                runner.state.starts,
+                runner.state.actors.at.start_id,
+                runner.state.actors.episode_length,
+            )
         else:
             (loop,) = runner.loops
-            reported, marks, ages = loop.starts.state.part, loop.starts.state.marks, loop.episode_length
+            reported, marks, ages = loop.starts.state.part, loop.starts.state.start_ids, loop.episode_length
         assert np.allclose(reported, turn / 4)
         young = np.ravel(ages) < 32
         assert young.any() and np.allclose(np.ravel(marks)[young], turn / 4)

@@ -55,7 +55,7 @@ class NumberedAgentPolicy(AgentPolicy):
     """Keeps the number of the stream in its own information."""
 
     def act(self, state, hidden, observation, moment):
-        return super().act(state, hidden, observation, moment)._replace(memo=moment.stream_index)
+        return super().act(state, hidden, observation, moment)._replace(behaviour_info=moment.stream_index)
 
 
 def rollout_of(environment, num_envs=4, length=24, behaviour=None):
@@ -103,7 +103,7 @@ def test_episodes_go_on_until_the_last_agent_is_done():
                 total[agent] = rollout.reward[steps, env, agent].sum()
                 assert total[agent] == own * (own + 1) / 2
                 # Memory is empty where an agent's episode begins, and is not emptied by another's end.
-                features = rollout.aux.features[steps, env, agent]
+                features = rollout.policy_info.features[steps, env, agent]
                 assert not features[0].any() and all(features[i].any() for i in range(1, own))
                 hidden_first += 1
             assert len(present) == max(rollout.observation["observation"][begin, env, :, 0])
@@ -117,16 +117,16 @@ def test_episodes_go_on_until_the_last_agent_is_done():
 
 def test_behaviours_know_the_number_of_the_stream():
     rollout = rollout_of(EnvironmentCopies(Countdown(), 3), length=2, behaviour=NumberedAgentPolicy()).rollout
-    for memo in team.as_streams(rollout, 3).memo:
-        np.testing.assert_array_equal(memo, np.arange(12))
+    for behaviour_info in team.as_agent_batch(rollout, 3).behaviour_info:
+        np.testing.assert_array_equal(behaviour_info, np.arange(12))
 
 
 def test_streams_keep_agents_apart_and_in_order():
     x = np.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5)
-    flat = team.as_streams(Experience(x, x, *[x[..., 0]] * 6), 4)
+    flat = team.as_agent_batch(Experience(x, x, *[x[..., 0]] * 6), 4)
     assert flat.observation.shape == (2, 12, 5) and flat.reward.shape == (2, 12)
     np.testing.assert_array_equal(flat.observation[:, 1 * 4 + 2], x[:, 1, 2])
-    assert team.as_streams("anything", 1) == "anything"
+    assert team.as_agent_batch("anything", 1) == "anything"
 
 
 @pytest.mark.parametrize(

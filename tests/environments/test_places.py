@@ -38,7 +38,7 @@ KNOWN = (
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_place_is_a_cell_of_the_map(name):
     environment = make(name)
-    cells = int(np.prod(environment.places))
+    cells = int(np.prod(environment.map_shape))
 
     @jax.jit
     def walk(key):
@@ -48,7 +48,7 @@ def test_a_place_is_a_cell_of_the_map(name):
             action = jax.random.randint(action_key, (), 0, int(getattr(space, "n", 1)))
             action = action if hasattr(space, "n") else jax.random.uniform(action_key, space.shape, minval=-1)
             state, _ = environment.step(state, action, step_key)
-            return state, environment.place(state)
+            return state, environment.map_position(state)
 
         return jax.lax.scan(step, environment.reset(key)[0], jax.random.split(key, 60))[1]
 
@@ -60,27 +60,31 @@ def test_a_place_is_a_cell_of_the_map(name):
 def test_places_by_hand():
     grid = make("grid:Empty-5x5")
     state, _ = at_once(lambda: grid.reset(KEY))  # begins in the corner
-    assert grid.places == (5, 5) and grid.place(state) == 6
-    assert grid.place(state._replace(x=jnp.int32(3), y=jnp.int32(2))) == 13
+    assert grid.map_shape == (5, 5) and grid.map_position(state) == 6
+    assert grid.map_position(state._replace(x=jnp.int32(3), y=jnp.int32(2))) == 13
     sea = make("DeepSea-4")
     state, _ = at_once(lambda: sea.reset(KEY))
-    assert [int(sea.place(state._replace(time=jnp.int32(t), column=jnp.int32(2)))) for t in (0, 2, 4)] == [2, 10, 14]
+    assert [int(sea.map_position(state._replace(time=jnp.int32(t), column=jnp.int32(2)))) for t in (0, 2, 4)] == [
+        2,
+        10,
+        14,
+    ]
     car = make("MountainCar-v0")
     state, _ = at_once(lambda: car.reset(KEY))
     corners = [(-1.2, -0.07), (-1.2, 0.07), (0.6, -0.07), (0.6, 0.07), (-0.3, 0.001)]
-    places = [int(car.place(state._replace(variables=jnp.array(corner)))) for corner in corners]
+    places = [int(car.map_position(state._replace(variables=jnp.array(corner)))) for corner in corners]
     assert places == [0, 19, 380, 399, 210]  # the middle is the first of the upper half
     maze = make("maze:UMaze")  # 5 x 5 cells of 1 m, y upward, from the middle
     state, _ = at_once(lambda: maze.reset(KEY))
     inner = [state.inner._replace(position=jnp.array(at)) for at in ((-1.0, 1.0), (1.0, 1.4), (1.0, -1.0))]
-    assert [int(maze.place(state._replace(inner=each))) for each in inner] == [6, 8, 18]
+    assert [int(maze.map_position(state._replace(inner=each))) for each in inner] == [6, 8, 18]
     lake = make("tabular:FrozenLake-4")
-    assert lake.places == (16,) and lake.place(at_once(lambda: lake.reset(KEY))[0]) == 0
+    assert lake.map_shape == (16,) and lake.map_position(at_once(lambda: lake.reset(KEY))[0]) == 0
 
 
 def test_wrappers_hand_the_map_on_and_others_say_there_is_none():
     wrapped = TimeLimit(make("grid:Empty-5x5"), 9)
-    assert wrapped.places == (5, 5) and wrapped.place(at_once(lambda: wrapped.reset(KEY))[0]) == 6
-    assert CartPole().places is None
+    assert wrapped.map_shape == (5, 5) and wrapped.map_position(at_once(lambda: wrapped.reset(KEY))[0]) == 6
+    assert CartPole().map_shape is None
     with pytest.raises(ForageError, match="CartPole has no map"):
-        CartPole().place(CartPole().reset(KEY)[0])
+        CartPole().map_position(CartPole().reset(KEY)[0])

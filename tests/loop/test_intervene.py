@@ -138,7 +138,7 @@ def test_what_is_taken_over_is_done_remembered_and_heard(environment):
     assert (rollout.action[here & (age % 2 == 1)] == 1).all() and (rollout.action[age % 2 == 0] == 0).any()
     # The agent's memory has the action that was taken: the one-hot of the last, and nothing as an episode begins.
     heard = np.where((age[1:] > 0)[..., None], np.eye(2)[rollout.action[:-1]], 0)
-    np.testing.assert_array_equal(rollout.aux.action[1:], heard)
+    np.testing.assert_array_equal(rollout.policy_info.action[1:], heard)
     assert loop.onlooker.taken == (here & (age % 2 == 1)).sum() and here.all() == (":" not in environment)
 
 
@@ -172,7 +172,9 @@ def ask_case(spec: Spec, answer: Any, source: Any = (AGENT, AGENT)) -> Any:
     action = np.zeros((2, *np.shape(spec.action_space.sample())), spec.action_space.dtype)
     own = action.astype(np.int32) if action.dtype.kind == "i" else action
     seen = np.zeros((2, 2), np.float32)
-    return onlooker.ask(seen, own, own, np.int32(source), np.ones(2, bool), CLOCK, aux={"log": np.zeros(2, np.float32)})
+    return onlooker.ask(
+        seen, own, own, np.int32(source), np.ones(2, bool), CLOCK, policy_info={"log": np.zeros(2, np.float32)}
+    )
 
 
 BOTH = np.ones(2, bool)
@@ -229,9 +231,9 @@ def test_it_may_say_who_acted_and_what_the_agent_learns_from():
             np.array([GONE, GONE]),
         )
 
-    _, action, aux, source = ask_case(FOUR, answer)
+    _, action, policy_info, source = ask_case(FOUR, answer)
     assert action.tolist() == [1, 0] and source.tolist() == [GONE, AGENT]
-    assert aux["log"].tolist() == [-0.5, 0] and aux["log"].dtype == np.float32
+    assert policy_info["log"].tolist() == [-0.5, 0] and policy_info["log"].dtype == np.float32
 
 
 def test_ctrl_c_while_it_is_asked_stops_the_run():

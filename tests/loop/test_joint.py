@@ -156,7 +156,7 @@ def test_other_agents_still_get_streams():
 def test_streams_and_teams_are_the_same_numbers():
     x = np.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5)
     experience = Experience(x, x, *[x[..., 0]] * 6)
-    back = team.as_team(team.as_streams(experience, 4), 4)
+    back = team.as_team(team.as_agent_batch(experience, 4), 4)
     assert all(jax.tree.leaves(jax.tree.map(lambda a, b: a.shape == b.shape and (a == b).all(), experience, back)))
 
 

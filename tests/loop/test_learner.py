@@ -48,21 +48,21 @@ def test_a_behaviour_with_another_signature_is_refused():
 
 
 class HeardReset(Reset):
-    """Keeps the judgement."""
+    """Keeps the estimates."""
 
-    judged = on_host = True
+    needs_estimates = on_host = True
 
     def report(self, state, rollout, review):
-        return review.judgement
+        return review.estimates
 
 
 class RatedLastRollout(LastRollout):
-    """Keeps the rollout and its judgement."""
+    """Keeps the rollout and its estimates."""
 
-    judged = True
+    needs_estimates = True
 
-    def rate(self, state, judgement, clock):
-        return state, judgement
+    def rate(self, state, estimates, clock):
+        return state, estimates
 
     def sample(self, state, size, length, moment):
         return super().sample(state[0], size, length, moment)
@@ -70,7 +70,7 @@ class RatedLastRollout(LastRollout):
     def report(self, state, batch, errors):
         return state
 
-    def rest(self, state):
+    def after_updates(self, state):
         return state
 
 
@@ -85,9 +85,9 @@ def test_a_memory_is_told_of_each_agent_and_starts_of_their_mean():
     def run(loop):
         state = loop.init(jax.random.key(0))
         after = loop.iterate(state, Clock(jnp.int32(0), jnp.float32(1e6)))[0]
-        rollout, judgement = after.learner.memory
+        rollout, estimates = after.learner.memory
         rollout = learner.relabel(after.learner.rewards, rollout)
-        return judgement, agent.judge(state.learner.agent, rollout), after.starts
+        return estimates, agent.estimate(state.learner.agent, rollout), after.starts
 
     streams, wanted, means = small.compute(run, loop)
     assert streams.value.shape == (4, 6) and means.value.shape == (4, 3)
@@ -104,7 +104,7 @@ def test_on_the_host_starts_are_told_before_the_agent_learns():
     loop.begin()
     before = jax.device_get(loop.state.agent)
     loop.iterate()
-    wanted = small.compute(agent.judge, before, loop.state.memory)
+    wanted = small.compute(agent.estimate, before, loop.state.memory)
     for found, right in zip(loop.starts.state.part, wanted, strict=True):
         np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-5)
 
@@ -113,13 +113,13 @@ def test_agents_that_do_not_judge_are_named():
     setup = resolve("dqn", "CartPole-v1", steps=2000, seeds=1)
 
     class RatedReplay(UniformReplay):
-        judged = True
+        needs_estimates = True
 
     learner = Learner(setup.agent, setup.behaviour, setup.rewards, RatedReplay(), setup.spec)
-    with pytest.raises(ForageError, match=r"RatedReplay needs an agent that judges .* DQN does not; ppo does"):
+    with pytest.raises(ForageError, match=r"RatedReplay needs an agent with value estimates .* DQN has none; ppo does"):
         learner.check()
     with pytest.raises(ForageError, match="DQN does not judge its rollouts; an agent that does is ppo"):
-        Agent.judge(setup.agent, None, None)
+        Agent.estimate(setup.agent, None, None)
 
 
 class CriticOfBefore(SAC):

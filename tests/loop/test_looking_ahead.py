@@ -78,7 +78,14 @@ def test_the_world_has_the_task_and_the_state_in_training_and_evaluation(tasks, 
     state = jax.jit(lambda: loop.init(KEY))()
     rollout = jax.jit(lambda state: loop.next_rollout(state, CLOCK))(state)
     assert (rollout.reward == paid).all()
-    assert rollout.aux[:6, 0].tolist() == [0, 1, 2, 3, 4, 0]  # the state of the world is the one that is acted in
+    assert rollout.policy_info[:6, 0].tolist() == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        0,
+    ]  # the state of the world is the one that is acted in
     played = jax.jit(lambda state: loop.evaluate(state.learner, KEY, 6, 10))(state)
     assert played.returns.tolist() == [5 * paid] * 6
     after, _ = jax.jit(lambda state: loop.iterate(state, CLOCK))(state)  # shapes of what it notes fit those of memory

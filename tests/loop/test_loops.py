@@ -68,7 +68,7 @@ class TimedAgentPolicy(AgentPolicy):
 
     def act(self, state, hidden, observation, moment):
         decision = super().act(state, hidden, observation, moment)
-        return decision._replace(source=AGENT + moment.clock.steps, memo=moment.stream_index)
+        return decision._replace(source=AGENT + moment.clock.steps, behaviour_info=moment.stream_index)
 
 
 def loop(runner, agent, behaviour, seeds=(3,)):
@@ -103,7 +103,7 @@ def test_a_rollout_has_its_own_clock_and_ends(runner):
     found, began = rollout(runner, loop(runner, AGENTS["ppo"][0], TimedAgentPolicy()))
     steps = np.asarray(found.source) - AGENT
     np.testing.assert_array_equal(steps, began + 2 * np.arange(4)[:, None] + np.zeros((4, 2), int))
-    np.testing.assert_array_equal(found.memo, np.zeros((4, 2), int) + np.arange(2))
+    np.testing.assert_array_equal(found.behaviour_info, np.zeros((4, 2), int) + np.arange(2))
     np.testing.assert_array_equal(np.asarray(found.truncated)[:, 0], [False, False, True, False])
     for env in range(2):
         np.testing.assert_array_equal(np.asarray(found.observation)[:, env, 0], [0, 1, 2, 0])

@@ -431,7 +431,7 @@ def test_after_a_failure_it_can_go_on_with_new_episodes(tmp_path: Path) -> None:
         assert len(seen) == 6
         first = seen[1].observation["count"][0].ravel().tolist()
         assert first == [0, 0, 0, 0] and (seen[1].source != GONE).all()
-        assert (seen[1].aux[0].features[0] == 0).all() and (seen[2].aux[0].features[0] != 0).any()
+        assert (seen[1].policy_info[0].features[0] == 0).all() and (seen[2].policy_info[0].features[0] != 0).any()
         assert report.episodes.count == jax.tree.map(lambda *x: np.concatenate(x), *seen[1:]).terminated.sum()
         np.testing.assert_allclose(report.latest["policy_lag"], np.mean([0, 1, 2, 2, 2]))
         for name in ("early", "late"):
@@ -461,7 +461,7 @@ def test_where_environments_cannot_be_saved_rollouts_are_kept_and_cut(tmp_path: 
         assert (seen[1].truncated[-1] == ~last).all()
         assert not np.asarray(seen[1].truncated[:-1]).any()
         assert (seen[2].observation["count"][0] == 0).all()
-        remembered = np.abs(seen[2].aux[0].features)
+        remembered = np.abs(seen[2].policy_info[0].features)
         assert (remembered[0] == 0).all() and (remembered[1] > 0).any()
         assert report.episodes.count == sum(np.asarray(rollout.terminated).sum() for rollout in seen)
     finally:

@@ -27,7 +27,7 @@ def experience(**more):
     zeros = np.zeros((4, 2), np.float32)
     seen = {"speed": np.zeros((4, 2, 3), np.float32)}
     fields = {"observation": seen, "action": zeros, "reward": zeros, "next_observation": seen}
-    rest = {"terminated": zeros > 0, "truncated": zeros > 0, "source": zeros.astype(int), "aux": ()}
+    rest = {"terminated": zeros > 0, "truncated": zeros > 0, "source": zeros.astype(int), "policy_info": ()}
     return Experience(**(fields | rest | more))
 
 
@@ -68,7 +68,7 @@ def test_what_may_be_infinite_is_saved():
         ".learner.behaviour.score",
         ".starts.score",
         ".actors.at.env_state.observation",
-        ".learner.memory.aux",
+        ".learner.memory.policy_info",
     ):
         soundness.check_leaf(name, np.array([-np.inf], np.float32))
     with pytest.raises(soundness.NotFinite):

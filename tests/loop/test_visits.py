@@ -71,7 +71,7 @@ def test_the_loop_sees_where_episodes_begin():
 def test_what_is_reached_can_be_reached(name):
     environment = make(name)
     can = environment.reachable()
-    assert can.shape == environment.places and can.any()
+    assert can.shape == environment.map_shape and can.any()
 
     def step(carry, key):
         state, keys = carry, jax.random.split(key, 3)
@@ -81,7 +81,7 @@ def test_what_is_reached_can_be_reached(name):
         following, told = environment.step(state, action, keys[1])
         fresh, _ = environment.reset(keys[2])
         over = told.terminated | told.truncated
-        places = environment.place(state), environment.place(following)
+        places = environment.map_position(state), environment.map_position(following)
         return jax.tree.map(lambda a, b: jnp.where(over, a, b), fresh, following), places
 
     first, _ = environment.reset(jax.random.key(0))

@@ -34,7 +34,7 @@ class NumberedStarts(Starts):
 class MarkedPPO(ppo.PPO):
     """An agent that wants the marks."""
 
-    marks: ClassVar[bool] = True
+    needs_start_ids: ClassVar[bool] = True
 
 
 class Whole(MarkedPPO):
@@ -75,22 +75,22 @@ def episodes(rollout: Any) -> list[list[tuple[int, int, int]]]:
         cuts = [0, *(np.flatnonzero(ends[:, env]) + 1).tolist(), LENGTH]
         pieces = [(a, b) for a, b in itertools.pairwise(cuts) if a < b]
         for a, b in pieces:
-            assert (rollout.mark[a:b, env] == rollout.mark[a, env]).all(), "one episode has one mark"
-        found.append([(int(rollout.mark[a, env]), a, b) for a, b in pieces])
+            assert (rollout.start_id[a:b, env] == rollout.start_id[a, env]).all(), "one episode has one mark"
+        found.append([(int(rollout.start_id[a, env]), a, b) for a, b in pieces])
     return found
 
 
 @pytest.mark.parametrize("runner", gate_cases(ENVIRONMENTS, ["device"]))
 def test_marks_name_the_episode_and_numbers_have_no_gaps(runner):
     rollouts, _ = live(MarkedPPO(**OPTIONS), ENVIRONMENTS[runner])
-    assert rollouts[0].mark[0].tolist() == [0, 1, 2]
+    assert rollouts[0].start_id[0].tolist() == [0, 1, 2]
     before, seen = None, set()
     for rollout in rollouts:
         for env, pieces in enumerate(episodes(rollout)):
             if before is not None and not before[1][env]:  # the episode goes on from the rollout before
                 assert pieces[0][0] == before[0][env]
             seen |= {mark for mark, _, _ in pieces}
-        before = rollout.mark[-1], (rollout.terminated | rollout.truncated)[-1]
+        before = rollout.start_id[-1], (rollout.terminated | rollout.truncated)[-1]
     assert seen == set(range(len(seen))), "every number was an episode's, in order"
 
 
@@ -117,4 +117,4 @@ def test_whole_episodes_begin_with_the_rollout_and_only_those_that_ended_count(r
 @pytest.mark.thorough
 def test_nothing_is_kept_for_agents_that_want_no_marks():
     rollouts, _ = live(ppo.PPO(**OPTIONS), "CartPole-v1", 1)
-    assert rollouts[0].mark == ()
+    assert rollouts[0].start_id == ()

@@ -119,7 +119,7 @@ def test_lost_episodes_end_with_the_newest_rollout():
         rollout = Experience(number, number, number + i, number, no, no, number, ())
         state = memory.add(state, rollout, Clock(jnp.int32(2 * i), jnp.float32(20)))
         assert i < 3 or (np.asarray(state.due.reward) == i - 3).all()
-        state = memory.rest(state)
+        state = memory.after_updates(state)
     cut = memory.truncate(state, Clock(jnp.int32(10), jnp.float32(20))).waiting
     truncated = {int(r[0, 0]): t[:, 0].tolist() for r, t in zip(cut.reward, np.asarray(cut.truncated), strict=True)}
     assert truncated == {4: [False, True], 3: [False, False], 2: [False, False]}

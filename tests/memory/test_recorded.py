@@ -37,7 +37,10 @@ def test_the_run_is_the_same_and_every_transition_is_there(agent, inner):
         recorded.advance(1)
     assert small.differing(plain.state.learner.agent, recorded.state.learner.agent) == []
     count = plain.learner.agent.num_envs
-    lived = jax.tree.map(lambda *x: np.concatenate(x, 1), *[one._replace(memo=(), aux=(), note=()) for one in lived])
+    lived = jax.tree.map(
+        lambda *x: np.concatenate(x, 1),
+        *[one._replace(behaviour_info=(), policy_info=(), rewards_info=()) for one in lived],
+    )
     length = lived.reward.shape[1]
     for seed in range(2):
         ring = jax.tree.map(lambda x, seed=seed: x[seed], jax.device_get(recorded.state.learner.memory.ring))

@@ -42,7 +42,7 @@ def test_pictures_of_a_segment_move_alike_and_all_else_stays():
     now, after = (jax.tree.map(lambda x, i=i: x[i : i + 8], observations) for i in (0, 1))
     zeros, no = np.zeros((8, 1), np.float32), np.zeros((8, 1), bool)
     ends = {"terminated": no, "truncated": no}
-    acted = {"action": no.astype(np.int32), "reward": zeros, "source": no.astype(np.int8), "aux": ()}
+    acted = {"action": no.astype(np.int32), "reward": zeros, "source": no.astype(np.int8), "policy_info": ()}
     lived = Experience(observation=now, next_observation=after, **acted, **ends)
     example = jax.tree.map(lambda x: jnp.asarray(x[0, 0]), lived)
     clock = Clock(*(jnp.int32(0) for _ in Clock._fields))

@@ -8,11 +8,11 @@ import small
 from tiers import gate_cases
 
 from forage.core.types import ForageError
-from forage.nn.vector_transformer import Shape, VectorTransformer
+from forage.nn.vector_transformer import TransformerConfig, VectorTransformer
 
 small.keep_compiled()
 KEY, TOKENS = jax.random.key(0), 7
-SHAPE = Shape(8, 2, 4, key_heads=2)
+SHAPE = TransformerConfig(8, 2, 4, key_heads=2)
 
 
 def loud(positions="rotary", shape=SHAPE):
@@ -83,7 +83,7 @@ def test_a_full_cache_forgets_the_oldest():
 
 
 def test_one_block_by_hand():
-    shape = Shape(4, 1, 2, inner=3, activation="relu")
+    shape = TransformerConfig(4, 1, 2, inner=3, activation="relu")
     network = jax.tree.map(lambda x: 20 * x, VectorTransformer(KEY, shape, "none"))
     found = small.compute(network, TEXT[:3, :4])
     block = jax.tree.map(np.asarray, network.blocks[0])
@@ -125,11 +125,11 @@ def test_tokens_with_numbers_and_what_is_dropped():
 @pytest.mark.parametrize(
     ("shape", "positions", "words"),
     [
-        (Shape(6, 1, 4), "none", "multiple of"),
-        (Shape(8, 1, 4, key_heads=3), "none", "a number that divides"),
-        (Shape(6, 1, 2), "rotary", "is odd"),
-        (Shape(8, 1, 2), "learned", "need a length"),
-        (Shape(8, 1, 2), "nowhere", "no positions 'nowhere'"),
+        (TransformerConfig(6, 1, 4), "none", "multiple of"),
+        (TransformerConfig(8, 1, 4, key_heads=3), "none", "a number that divides"),
+        (TransformerConfig(6, 1, 2), "rotary", "is odd"),
+        (TransformerConfig(8, 1, 2), "learned", "need a length"),
+        (TransformerConfig(8, 1, 2), "nowhere", "no positions 'nowhere'"),
     ],
 )
 def test_sizes_that_do_not_go_together_are_refused(shape, positions, words):

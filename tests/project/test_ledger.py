@@ -240,7 +240,7 @@ def test_the_marks_of_episodes_are_counted():
     """REINFORCE compares the episodes of a group, identified by their marks: a whole number a step."""
     settings = {"num_envs": 4, "rollout_length": 8, "hidden_sizes": (8,), "baseline": "group"}
     setup = resolve("reinforce", "language:Reverse-4", seeds=2, starts=Groups(2), agent_options=settings)
-    mark = setup.loop().mark()
+    mark = setup.loop().example_start_id()
     marked = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(mark))
     alone = resolve("reinforce", "language:Reverse-4", seeds=2, agent_options=settings | {"baseline": "mean"})
     rollouts = [capacity.bytes_of(each.runner())["rollout"] for each in (setup, alone)]

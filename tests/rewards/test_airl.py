@@ -57,13 +57,13 @@ def test_what_is_paid_and_the_loss_by_hand(state_only):
     np.testing.assert_allclose(metrics["discriminator_loss"], loss, rtol=1e-4)
 
     def turn(state, rollout):
-        state, note, _ = rewards.learn(state, rollout, CLOCK, KEY, policy)
-        return state, note, rewards.relabel(state, rollout._replace(note=note)).reward
+        state, rewards_info, _ = rewards.learn(state, rollout, CLOCK, KEY, policy)
+        return state, rewards_info, rewards.relabel(state, rollout._replace(rewards_info=rewards_info)).reward
 
-    state, note, paid = small.compute(turn, state, rollout())
+    state, rewards_info, paid = small.compute(turn, state, rollout())
     flat = rows(32, -1.0)
     log = np.where(flat.action == 1, LOG, np.log(0.75))
-    np.testing.assert_allclose(note.reshape(-1), log, rtol=1e-5)
+    np.testing.assert_allclose(rewards_info.reshape(-1), log, rtol=1e-5)
     np.testing.assert_allclose(paid.reshape(-1), by_hand(rewards, state, flat) - log, rtol=1e-4, atol=1e-5)
 
 

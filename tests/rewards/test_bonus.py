@@ -24,7 +24,7 @@ from forage.rewards.scaling import NormaliseReturn, Scale
 
 
 class NotedBonus(Bonus):
-    """Novelty is the stored note: the time of the step within its rollout, plus one."""
+    """Novelty is the stored rewards_info: the time of the step within its rollout, plus one."""
 
     normalise: bool = False
 
@@ -35,7 +35,7 @@ class NotedBonus(Bonus):
         return jnp.zeros(())
 
     def novelty(self, own: Any, experience: Experience) -> Any:
-        return experience.note
+        return experience.rewards_info
 
     def study(self, own: Any, rollout: Experience, clock: Clock, key: Any) -> Any:
         time = jnp.arange(1.0, len(rollout.reward) + 1)
@@ -79,9 +79,9 @@ def test_bonuses_add_up_and_each_keeps_its_note():
     rewards = NotedBonus(10.0, inner=Scale(2.0, inner=NotedBonus(1.0)))
     state = small.at_once(lambda: rewards.init(KEY, spec_of(), 3))
     rollout = experience_of(np.ones((4, 3)))
-    state, note, _ = rewards.learn(state, rollout, at(0.0), KEY)
-    assert jax.tree.structure(note) == jax.tree.structure(rewards.note(spec_of()))
-    found = rewards.relabel(state, rollout._replace(note=note))
+    state, rewards_info, _ = rewards.learn(state, rollout, at(0.0), KEY)
+    assert jax.tree.structure(rewards_info) == jax.tree.structure(rewards.example_info(spec_of()))
+    found = rewards.relabel(state, rollout._replace(rewards_info=rewards_info))
     np.testing.assert_array_equal(found.reward, np.full((4, 3), 2.0))
     np.testing.assert_array_equal(found.rewards["bonus"], np.broadcast_to(11 * np.arange(1, 5)[:, None], (4, 3)))
 
@@ -90,8 +90,8 @@ def test_a_normalised_bonus_has_returns_of_unit_spread():
     rewards = NotedBonus(1.0, normalise=True, norm_discount=0.0)
     state = small.at_once(lambda: rewards.init(KEY, spec_of(), 3))
     rollout = experience_of(np.ones((4, 3)))
-    state, note, _ = rewards.learn(state, rollout, at(0.0), KEY)
-    found = rewards.relabel(state, rollout._replace(note=note)).rewards["bonus"]
+    state, rewards_info, _ = rewards.learn(state, rollout, at(0.0), KEY)
+    found = rewards.relabel(state, rollout._replace(rewards_info=rewards_info)).rewards["bonus"]
     np.testing.assert_allclose(np.std(found), 1.0, rtol=1e-5)
 
 
@@ -111,7 +111,7 @@ def test_an_agent_gets_the_sum_or_hears_of_the_bonus_by_itself(own_head, monkeyp
     state = small.at_once(lambda: learner.init(KEY))
     example = learner.example(state.agent, state.behaviour)
     rollout = jax.tree.map(lambda x: jnp.zeros((4, 2, *x.shape), x.dtype), example)
-    learner.learn(state, rollout._replace(reward=np.ones((4, 2)), note=()), at(0.0), KEY)
+    learner.learn(state, rollout._replace(reward=np.ones((4, 2)), rewards_info=()), at(0.0), KEY)
     bonus = np.broadcast_to(10 * np.arange(1.0, 5)[:, None], (4, 2))
     if own_head:
         np.testing.assert_array_equal(heard["batch"].rewards["bonus"], bonus)

@@ -106,7 +106,12 @@ def test_novelty_wears_off_where_the_agent_has_been(kind):
         first = novelty(state)
         again = jax.random.split(KEY, 60)
         state, _ = jax.lax.scan(lambda s, k: (rewards.learn(s, near, CLOCK, k)[0], None), state, again)
-        return first, novelty(state), metrics, rewards.relabel(state, near._replace(note=((), ()))).rewards["bonus"]
+        return (
+            first,
+            novelty(state),
+            metrics,
+            rewards.relabel(state, near._replace(rewards_info=((), ()))).rewards["bonus"],
+        )
 
     first, last, metrics, bonus = run(rewards, near, far)
     assert last[0] < 0.3 * first[0]
@@ -172,6 +177,8 @@ def test_action_masks_are_left_aside():
     seen = {"observation": np.zeros((16, 4, 3)), "action_mask": np.ones((16, 4, 2), jnp.int8)}
     rollout = experience_of(np.zeros((16, 4)), next_observation=seen)
     state = jax.eval_shape(lambda: rewards.init(KEY, spec_of(space), 4))
-    after, note, _ = jax.eval_shape(rewards.learn, state, rollout, CLOCK, KEY)
+    after, rewards_info, _ = jax.eval_shape(rewards.learn, state, rollout, CLOCK, KEY)
     assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, state)
-    assert jax.eval_shape(rewards.relabel, state, rollout._replace(note=note)).rewards["bonus"].shape == (16, 4)
+    assert jax.eval_shape(rewards.relabel, state, rollout._replace(rewards_info=rewards_info)).rewards[
+        "bonus"
+    ].shape == (16, 4)

@@ -13,7 +13,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.policy import AgentPolicy
 from forage.config.resolve import resolve
 from forage.core.types import Experience, ForageError, Spec
-from forage.loop.learner import Learner, name_rewards, take_streams
+from forage.loop.learner import Learner, name_rewards, select_reward_heads
 from forage.loop.runner import EvaluationEpisodes
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
@@ -34,7 +34,7 @@ class Taking(PPO):
     names: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
 
     @property
-    def streams(self):
+    def reward_heads(self):
         return self.names
 
 
@@ -46,10 +46,10 @@ def learner(names, rewards=REWARD, spec=SPEC):
 def test_the_reward_is_one_number_and_what_an_agent_takes_stays_as_it_was(rewards):
     state = rewards.init(jax.random.key(0), SPEC, 1)
     found = rewards.relabel(state, name_rewards(EXPERIENCE, SPEC))
-    assert rewards.streams(SPEC) == ("reward", "cost")
+    assert rewards.reward_names(SPEC) == ("reward", "cost")
     factor = 0.5 if rewards is REWARD else 1.0
     for streams in ((), ("cost",)):
-        given = take_streams(found, streams)
+        given = select_reward_heads(found, streams)
         np.testing.assert_allclose(given.reward, [[factor], [2 * factor]])
         assert tuple(given.rewards) == streams
     np.testing.assert_array_equal(given.rewards["cost"], [[10.0], [20.0]])
@@ -57,8 +57,8 @@ def test_the_reward_is_one_number_and_what_an_agent_takes_stays_as_it_was(reward
 
 def test_a_bonus_that_is_not_taken_is_added():
     found = EXPERIENCE._replace(reward=jnp.ones((2, 1)), rewards={"bonus": jnp.full((2, 1), 3.0)})
-    np.testing.assert_array_equal(take_streams(found, ()).reward, 4.0)
-    given = take_streams(found, ("bonus", "cost"))
+    np.testing.assert_array_equal(select_reward_heads(found, ()).reward, 4.0)
+    given = select_reward_heads(found, ("bonus", "cost"))
     np.testing.assert_array_equal(given.reward, 1.0)
     assert set(given.rewards) == {"bonus"}
 

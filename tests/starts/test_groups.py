@@ -39,7 +39,7 @@ def test_all_of_a_group_begin_alike_and_no_others_do():
         first = np.concatenate([np.ones((1, 6), bool), rollout.ended[:-1]])
         for time, env in np.argwhere(first):
             seen = tuple(rollout.observation[time, env].tolist())
-            starts.setdefault(int(rollout.mark.group[time, env]), []).append(seen)
+            starts.setdefault(int(rollout.start_id.group[time, env]), []).append(seen)
         runner.advance(1)
     assert len(starts) > 8
     assert all(len(set(seen)) == 1 for seen in starts.values())

@@ -119,9 +119,9 @@ def test_scores_of_episodes_that_span_rollouts(score, of_step):
         flags = np.zeros((length, envs), np.float32)
         rollout = Experience((), flags, flags, (), ended, np.zeros_like(ended), flags, ())
         visited = RolloutStates((), np.stack(marks).astype(np.int32), ended[-1:], fresh)
-        judgement = ValueEstimates(flags, advantage, error, flags)
+        estimates = ValueEstimates(flags, advantage, error, flags)
         state = report(
-            state, rollout, RolloutReport(POLE, visited, Clock(jnp.int32(0), jnp.float32(1)), KEY, judgement)
+            state, rollout, RolloutReport(POLE, visited, Clock(jnp.int32(0), jnp.float32(1)), KEY, estimates)
         )
         np.testing.assert_allclose(state.score, scores, rtol=1e-5)
         np.testing.assert_array_equal(state.played, played)
@@ -170,30 +170,30 @@ def test_in_the_loop_the_judgement_is_of_the_network_that_acted():
 
     second, third, rollout, value, next_value = jax.device_get(run(experiment))
     review = third.starts[1]
-    judgement, visited = review.judgement, review.visited
-    np.testing.assert_allclose(judgement.value, value, rtol=1e-4, atol=1e-5)
+    estimates, visited = review.estimates, review.visited
+    np.testing.assert_allclose(estimates.value, value, rtol=1e-4, atol=1e-5)
     later = np.zeros(3)
     for t in reversed(range(6)):
         delta = 0.5 * rollout.reward[t] + 0.99 * np.where(rollout.terminated[t], 0, next_value[t]) - value[t]
         later = delta + 0.99 * 0.9 * np.where(rollout.ended[t], 0, later)
-        np.testing.assert_allclose(judgement.td_error[t], delta, rtol=1e-3, atol=1e-4)
-        np.testing.assert_allclose(judgement.advantage[t], later, rtol=1e-3, atol=1e-4)
-    assert (judgement.log_probability < 0).all() and review.clock.steps == 18
+        np.testing.assert_allclose(estimates.td_error[t], delta, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(estimates.advantage[t], later, rtol=1e-3, atol=1e-4)
+    assert (estimates.log_probability < 0).all() and review.clock.steps == 18
     # A task and a mark stay with an episode, and the first are those that the rollout began with.
-    assert visited.tasks.length.shape == visited.marks.shape == (6, 3)
+    assert visited.tasks.length.shape == visited.start_ids.shape == (6, 3)
     np.testing.assert_array_equal(visited.tasks.length[0], second.actors.at.task.length)
-    np.testing.assert_array_equal(visited.marks[0], second.actors.at.mark)
+    np.testing.assert_array_equal(visited.start_ids[0], second.actors.at.start_id)
     goes_on = ~rollout.ended[:-1]
-    for kept in (visited.tasks.length, visited.marks):
+    for kept in (visited.tasks.length, visited.start_ids):
         assert (kept[1:] == kept[:-1])[goes_on].all()
     assert third.starts[0].episodes == second.starts[0].episodes + visited.begins(rollout.ended).sum()
 
 
 class WithoutEstimates(KeptPrioritisedLevels):
-    judged = False
+    needs_estimates = False
 
     def report(self, state, rollout, review):
-        assert review.judgement is None
+        assert review.estimates is None
         return state[0], ()
 
 
@@ -227,7 +227,9 @@ def test_mistakes_are_named(options, words):
 
 
 def test_parts_that_do_not_fit_are_named():
-    with pytest.raises(ForageError, match=r"PrioritisedLevels needs an agent that judges.*DQN does not; ppo does"):
+    with pytest.raises(
+        ForageError, match=r"PrioritisedLevels needs an agent with value estimates.*DQN has none; ppo does"
+    ):
         resolve("dqn", "CartPole-v1", steps=2000, seeds=1, starts="prioritised-levels").loop()
     with pytest.raises(ForageError, match=r"OldReport.report takes .* is called with \(state, rollout, review\)"):
         loop(OldReport())

@@ -108,7 +108,7 @@ def test_an_ended_episode_leaves_nothing():
         terminated=flags.at[1, 1].set(True),
         truncated=flags.at[1, 2].set(True).at[0, 0].set(True),
         source=jnp.zeros((2, 3)),
-        aux=(),
+        policy_info=(),
     )
     visited = RolloutStates(jax.tree.map(lambda x: x[None], states), (), rollout.ended[-1:], flags[0])
     clock = Clock(jnp.int32(0), jnp.float32(1))

@@ -234,11 +234,15 @@ class LanguageAgent(Agent):
 
     def rows(self, batch: Batch) -> AnswerRows:
         """Return the answers of a rollout, turn after turn, one a row."""
-        flat = merge_time((batch.experience.observation["context"], batch.experience.action, batch.experience.aux))
-        context, action, aux = flat
+        flat = merge_time(
+            (batch.experience.observation["context"], batch.experience.action, batch.experience.policy_info)
+        )
+        context, action, policy_info = flat
         whole = jnp.concatenate([context, action], axis=1)
         wrote = action != Tokens.PAD
-        return AnswerRows(jnp.maximum(whole - 1, 0), whole != Tokens.PAD, wrote, aux.log_probability, aux.temperature)
+        return AnswerRows(
+            jnp.maximum(whole - 1, 0), whole != Tokens.PAD, wrote, policy_info.log_probability, policy_info.temperature
+        )
 
     def score_tokens(
         self, network: Transformer, state: LanguageState, rows: AnswerRows, together: SharedPrefix = ALONE

@@ -93,7 +93,7 @@ class BC(OfflineAgent):
         if self.weighted:
             state, weight, metrics = self.update_value(state, now, weight)
 
-        action = now.aux.action if isinstance(now.aux, Label) else now.action
+        action = now.policy_info.action if isinstance(now.policy_info, Label) else now.action
 
         def loss(policy: Policy) -> tuple[Float[Array, ""], Float[Array, " batch"]]:
             surprise = -policy.log_probability(now.observation, action)

@@ -44,7 +44,7 @@ from forage.nn.distributions import Actions, draw_action
 from forage.nn.layers import Linear, Norm
 from forage.nn.networks import NetworkConfig, Torso
 from forage.nn.normalise import Norms, apply_norm, input_space, norms_of, update_norms
-from forage.nn.vector_transformer import Shape, VectorTransformer
+from forage.nn.vector_transformer import TransformerConfig, VectorTransformer
 from forage.ops.episodes import alive
 from forage.ops.optimiser import Optimiser, make_named_optimiser
 
@@ -74,7 +74,7 @@ class SequencePolicy(equinox.Module):
     head: Linear
     actions: Actions = equinox.field(static=True)
 
-    def __init__(self, key: Key[Array, ""], spec: Spec, shape: Shape, length: int, style: NetworkConfig):
+    def __init__(self, key: Key[Array, ""], spec: Spec, shape: TransformerConfig, length: int, style: NetworkConfig):
         keys = jax.random.split(key, 7)
         self.actions = Actions.from_space(spec.action_space)
         self.torso = Torso(keys[0], spec.observation_space, (), style)
@@ -168,8 +168,8 @@ class DecisionTransformer(OfflineAgent):
         self.shape.check()
 
     @property
-    def shape(self) -> Shape:
-        return Shape(self.width, self.layers, self.heads, activation=self.activation, dropout=self.dropout)
+    def shape(self) -> TransformerConfig:
+        return TransformerConfig(self.width, self.layers, self.heads, activation=self.activation, dropout=self.dropout)
 
     @property
     def segment(self) -> int:

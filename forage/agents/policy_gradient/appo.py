@@ -75,14 +75,14 @@ class APPO(PPO):
 
     def apply_to_rollout(self, network: ActorCritic, norm: Norms, experience: Experience) -> Reading:
         """Read a rollout as PPO does, by the network that its update begins with."""
-        return super().apply_to_rollout(network, norm, experience._replace(aux=experience.aux.hidden))
+        return super().apply_to_rollout(network, norm, experience._replace(policy_info=experience.policy_info.hidden))
 
     def estimates(
         self, experience: Experience, read: Reading
     ) -> tuple[Float[Array, "time env streams"], Float[Array, "time env streams"]]:
         """Compute V-trace's advantages and value targets."""
         own = experience.source == AGENT
-        log_ratio = jnp.where(own, read.log_probability - experience.aux.log_probability, 0.0)
+        log_ratio = jnp.where(own, read.log_probability - experience.policy_info.log_probability, 0.0)
         clips = self.discount, self.gae_lambda, self.clip_rho, self.clip_c, self.clip_rho
         rows = log_ratio, experience.reward, read.value[..., 0], read.next_value[..., 0]
         target, advantage = estimate(*rows, experience.terminated, cut_short(experience), *clips)

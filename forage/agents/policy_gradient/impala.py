@@ -32,7 +32,7 @@ from forage.core.ports.needs import Needs
 from forage.core.ranges import check_order
 from forage.core.spaces import split_mask
 from forage.core.types import AGENT, Batch, Clock, Experience, ForageError, Spec
-from forage.nn.actor_critic import ActorCritic, Shape
+from forage.nn.actor_critic import ActorCritic, ActorCriticConfig
 from forage.nn.distributions import Actions, Distribution, action_probabilities, draw_action
 from forage.nn.networks import GRUState
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
@@ -102,7 +102,7 @@ class IMPALA(Agent):
         norms_for(spec, self.normalise_observation)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ImpalaState:
-        sizes = Shape(self.hidden_sizes, self.activation, self.gru_size, log_std=self.initial_log_std)
+        sizes = ActorCriticConfig(self.hidden_sizes, self.activation, self.gru_size, log_std=self.initial_log_std)
         norm = norms_for(spec, self.normalise_observation)
         network = ActorCritic(key, input_space(spec.observation_space, norm), spec.action_space, sizes)
         return ImpalaState(network, self.optimiser(1.0).init(network), norm, jnp.int32(0))
@@ -189,7 +189,7 @@ class IMPALA(Agent):
 
     def apply_to_rollout(self, network: ActorCritic, norm: Norms, experience: Experience) -> RolloutOutputs:
         """Apply a network to the whole rollout at once."""
-        noted, raw = experience.aux, experience.action
+        noted, raw = experience.policy_info, experience.action
         observation, next_observation = (
             over_rollout(lambda o: apply_norm(norm, o))(o)
             for o in (experience.observation, experience.next_observation)
@@ -218,7 +218,7 @@ class IMPALA(Agent):
         log_ratio = jnp.where(own, log_probability - noted.log_probability, 0.0)
         return RolloutOutputs(log_probability, entropy, value[..., 0], next_value[..., 0], log_ratio)
 
-    def judge(self, state: ImpalaState, rollout: Experience) -> ValueEstimates:
+    def estimate(self, state: ImpalaState, rollout: Experience) -> ValueEstimates:
         """Judge a rollout by V-trace."""
         later = update_norms(state.norm, split_mask(rollout.observation)[0], rollout.counts)
         read = self.apply_to_rollout(state.network, first_statistics(state.norm, later), rollout)

@@ -37,7 +37,7 @@ from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges, check_minibatches
 from forage.core.spaces import central, describe_space, is_bounded_box, split_mask
 from forage.core.types import AGENT, BONUS, Batch, Clock, Experience, ForageError, Spec
-from forage.nn.actor_critic import ActorCritic, Shape
+from forage.nn.actor_critic import ActorCritic, ActorCriticConfig
 from forage.nn.distributions import Actions, Distribution, Gaussian, action_probabilities, draw_action
 from forage.nn.networks import GRUState, NetworkConfig
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
@@ -112,7 +112,7 @@ class PPO(Agent):
     # other
 
     @property
-    def streams(self) -> tuple[str, ...]:
+    def reward_heads(self) -> tuple[str, ...]:
         return (BONUS,) if self.bonus_head else ()
 
     def check(self, spec: Spec) -> None:
@@ -148,10 +148,10 @@ class PPO(Agent):
             )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> PPOState:
-        streams = 1 + len(self.streams)  # each has a value of its own
+        streams = 1 + len(self.reward_heads)  # each has a value of its own
         noise = self.state_dependent_noise, self.initial_log_std
         layers, sees = (self.hidden_sizes, NetworkConfig.from_agent(self)), (self.gru_size, self.central_critic)
-        sizes = Shape(*layers, *sees, streams, *noise, self.value_sizes, self.bang_bang)
+        sizes = ActorCriticConfig(*layers, *sees, streams, *noise, self.value_sizes, self.bang_bang)
         norm = norms_for(spec, self.normalise_observation)
         network = ActorCritic(key, input_space(spec.observation_space, norm), spec.action_space, sizes)
         return PPOState(network, self.descent(1.0).init(network), norm)
@@ -291,7 +291,7 @@ class PPO(Agent):
         """Apply the network that acted to the whole rollout at once, including the values of next observations."""
         return rollouts.read_rollout(network, norm, experience)
 
-    def judge(self, state: PPOState, rollout: Experience) -> ValueEstimates:
+    def estimate(self, state: PPOState, rollout: Experience) -> ValueEstimates:
         """Estimate values by the network that acted; those of several streams are combined by `combine_advantages`."""
         later = update_norms(state.norm, split_mask(rollout.observation)[0], rollout.counts)
         read = self.apply_to_rollout(state.network, first_statistics(state.norm, later), rollout)

@@ -37,7 +37,7 @@ from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.ports.needs import Choices, Needs
 from forage.core.spaces import split_mask
 from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
-from forage.nn.actor_critic import ActorCritic, Shape
+from forage.nn.actor_critic import ActorCritic, ActorCriticConfig
 from forage.nn.distributions import Distribution, action_probabilities, draw_action
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
 from forage.ops.episodes import finished, group_relative, groups, leave_one_out, spread_ends, whole_returns
@@ -62,7 +62,7 @@ class Reinforce(Agent):
     on_policy: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
     whole_episodes: ClassVar[bool] = True
-    marks: ClassVar[bool] = True
+    needs_start_ids: ClassVar[bool] = True
     needs: ClassVar[Needs] = Needs(actions="any", observations="any", whole_episodes=1)
     choices: ClassVar[Choices] = {"baseline": BASELINES}
 
@@ -93,7 +93,7 @@ class Reinforce(Agent):
         norms_for(spec, self.normalise_observation)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ReinforceState:
-        sizes = Shape(self.hidden_sizes, self.activation, log_std=self.initial_log_std)
+        sizes = ActorCriticConfig(self.hidden_sizes, self.activation, log_std=self.initial_log_std)
         norm = norms_for(spec, self.normalise_observation)
         network = ActorCritic(key, input_space(spec.observation_space, norm), spec.action_space, sizes)
         return ReinforceState(network, self.optimiser(1.0).init(network), norm)
@@ -137,7 +137,7 @@ class Reinforce(Agent):
         ended = experience.ended
         last = ended & experience.counts  # an agent that left before the others has no episode until all begin anew
         returns = over_envs(functools.partial(whole_returns, discount=self.discount))(experience.reward, ended)
-        advantage = over_envs(spread_ends)(self.advantages(returns, last, experience.mark), ended)
+        advantage = over_envs(spread_ends)(self.advantages(returns, last, experience.start_id), ended)
         whole = over_envs(finished)(ended) & experience.counts
         own = (whole & (experience.source == AGENT)).astype(jnp.float32)
 

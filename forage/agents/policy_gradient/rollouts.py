@@ -143,7 +143,7 @@ def read_rollout(network: ActorCritic, norm: Norms, experience: Experience) -> R
         action = over_rollout(network.actions.to_unit)(action)
     if network.gru is not None:
         first = jnp.concatenate([jnp.zeros_like(experience.ended[:1]), experience.ended[:-1]])
-        sequence = Sequence(experience.aux.features[0], first, experience.aux.action)
+        sequence = Sequence(experience.policy_info.features[0], first, experience.policy_info.action)
         log_probability, _, value = score_actions(network, observation, action, sequence)
     else:
         sequence = None
@@ -165,7 +165,7 @@ def next_values(
         return network.value(next_observation, network.remember(after, next_observation))
 
     if network.gru is not None:
-        return over_rollout(remembering)(experience.aux, observation, experience.action, next_observation)
+        return over_rollout(remembering)(experience.policy_info, observation, experience.action, next_observation)
     time, envs = jax.tree.leaves(next_observation)[0].shape[:2]
     rows = mesh.split_leaves(jax.tree.map(lambda x: x.reshape(time * envs, *x.shape[2:]), next_observation))
     return network.values(rows).reshape(time, envs, -1)

@@ -42,12 +42,12 @@ class CategoricalNetwork(ReturnNetwork):
         self.low, self.high = agent.low, agent.high
 
     @property
-    def places(self) -> Float[Array, " atoms"]:
+    def support(self) -> Float[Array, " atoms"]:
         """Return the returns that the atoms stand for."""
         return jnp.linspace(self.low, self.high, self.numbers)
 
     def value(self, spread: Float[Array, "*batch actions numbers"]) -> Float[Array, "*batch actions"]:
-        return jax.nn.softmax(spread) @ self.places
+        return jax.nn.softmax(spread) @ self.support
 
 
 class C51(DQN):
@@ -77,13 +77,13 @@ class C51(DQN):
     ) -> tuple[Float[Array, ""], tuple[Float[Array, "1 batch"], Metrics]]:
         """Compute the weighted loss; also return the divergence of each prediction from its target."""
         logits, total, bootstrap, after = values_and_targets(self, network, target, batch.experience)
-        moved = total[:, None] + bootstrap[:, None] * network.places
-        goal = project_atoms(jax.nn.softmax(after), moved, network.places)
+        moved = total[:, None] + bootstrap[:, None] * network.support
+        goal = project_atoms(jax.nn.softmax(after), moved, network.support)
         entropy = -xlogy(goal, goal).sum(1)
         each = -jnp.sum(goal * jax.nn.log_softmax(logits), axis=1)
         loss = jnp.mean(batch.weight * self.valid(batch.experience)[0] * each)
-        q = jax.nn.softmax(logits) @ network.places
-        error = jnp.abs(goal @ network.places - q)
+        q = jax.nn.softmax(logits) @ network.support
+        error = jnp.abs(goal @ network.support - q)
         return loss, ((each - entropy)[None], {"loss": loss, "q": q.mean(), "error": error.mean()})
 
 

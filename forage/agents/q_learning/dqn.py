@@ -110,10 +110,12 @@ class QNetwork(equinox.Module):
 
         before = jax.tree.map(lambda x: x[:burn_in], experience)
         after = jax.tree.map(lambda x: x[burn_in:], experience)
-        hidden = experience.aux.features[0]
+        hidden = experience.policy_info.features[0]
         if burn_in:
-            hidden, _ = jax.lax.scan(forward, hidden, (inputs(before.observation, before.aux.action), before.ended))
-        heard = inputs(after.observation, after.aux.action)
+            hidden, _ = jax.lax.scan(
+                forward, hidden, (inputs(before.observation, before.policy_info.action), before.ended)
+            )
+        heard = inputs(after.observation, after.policy_info.action)
         _, features = jax.lax.scan(forward, jax.lax.stop_gradient(hidden), (heard, after.ended))
         taken = jax.vmap(jax.vmap(self.actions.action_features))(after.action)
         next_features = jax.vmap(step)(features, inputs(after.next_observation, taken))

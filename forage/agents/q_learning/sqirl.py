@@ -122,11 +122,11 @@ class SQIRL(Agent):
         experience, times = batch.experience, jax.tree.leaves(state.decided)[0].shape[0]
         returns, whole = returns_to_go(experience.reward, experience.ended, self.discount)
         # Of episodes that began later only those would be over by now that happened to be short.
-        begun = jnp.arange(self.rollout_length)[:, None] - experience.aux.time
-        usable = whole & (begun <= self.rollout_length - times) & (experience.aux.stage == state.stage)
+        begun = jnp.arange(self.rollout_length)[:, None] - experience.policy_info.time
+        usable = whole & (begun <= self.rollout_length - times) & (experience.policy_info.stage == state.stage)
         usable &= experience.counts
         if self.first_only:
-            usable &= begun == jnp.argmax(usable & (experience.aux.time == 0), 0)
+            usable &= begun == jnp.argmax(usable & (experience.policy_info.time == 0), 0)
         flat = merge_time((experience, returns, usable))
 
         def fit_step(later: Values, step: tuple[Int[Array, ""], Key[Array, ""]]) -> tuple[Values, Array]:
@@ -162,7 +162,7 @@ class SQIRL(Agent):
         `rows`: what was experienced, the returns that followed, and whether they may be learned from.
         """
         experience, returns, usable = rows
-        taken = usable & (experience.aux.time == time)
+        taken = usable & (experience.policy_info.time == time)
         order, count = jnp.argsort(~taken), taken.sum()  # those of this time come first
         optimiser = adam(self.learning_rate)
 
@@ -204,4 +204,4 @@ def returns_to_go(
 
 def usable_starts(usable: Bool[Array, "time env"], experience: Experience) -> Float[Array, ""]:
     """Return the number of whole episodes to learn from."""
-    return (usable & (experience.aux.time == 0)).sum().astype(jnp.float32)
+    return (usable & (experience.policy_info.time == 0)).sum().astype(jnp.float32)

@@ -116,7 +116,7 @@ class VDN(DQN):
             observation=self.with_number(experience.observation, number),
             next_observation=self.with_number(experience.next_observation, number),
         )
-        each = super().values(network, target, team.as_streams(told, shape[-1]), jnp.repeat(last, shape[-1], 1))
+        each = super().values(network, target, team.as_agent_batch(told, shape[-1]), jnp.repeat(last, shape[-1], 1))
         q, value = (x.reshape(length, *shape[1:]) for x in each)
         stays = spaces.present(experience.next_observation)
         if stays is not None:

@@ -40,7 +40,7 @@ from forage.core.ports import ActInputs, Agent, Metrics, World
 from forage.core.ports.needs import Needs
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
-from forage.nn.actor_critic import ActorCritic, Shape
+from forage.nn.actor_critic import ActorCritic, ActorCriticConfig
 from forage.nn.distributions import Categorical
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
 from forage.ops.minibatches import fit
@@ -108,7 +108,7 @@ class GumbelSearch(Agent):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> SearchState:
         norm = norms_for(spec, self.normalise_observation)
-        sizes = Shape(self.hidden_sizes, self.activation)
+        sizes = ActorCriticConfig(self.hidden_sizes, self.activation)
         network = ActorCritic(key, input_space(spec.observation_space, norm), spec.action_space, sizes)
         return SearchState(network, self.optimiser(1.0).init(network), norm)
 
@@ -176,7 +176,7 @@ class GumbelSearch(Agent):
     def learn(
         self, state: SearchState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[SearchState, Metrics, Float[Array, " env"]]:
-        experience, found = batch.experience, batch.experience.aux
+        experience, found = batch.experience, batch.experience.policy_info
         # The statistics that acted also learn, except in the first rollout, which starts without any.
         later = update_norms(state.norm, split_mask(experience.observation)[0], experience.counts)
         norm = first_statistics(state.norm, later)
@@ -213,7 +213,7 @@ class GumbelSearch(Agent):
         rows = merge_time(experience.next_observation)
         value = state.network.values(jax.vmap(lambda o: apply_norm(state.norm, o))(rows))
         value = value.reshape(experience.reward.shape)
-        searched = jnp.concatenate([experience.aux.value[1:], value[-1:]])
+        searched = jnp.concatenate([experience.policy_info.value[1:], value[-1:]])
         next_value = jnp.where(experience.ended, value, searched)
         returns = jax.vmap(lambda_returns, in_axes=(1, 1, 1, 1, None, None), out_axes=1)
         ends = experience.terminated, experience.truncated

@@ -54,7 +54,7 @@ class Offline(Part):
     """It is `offline`, and fine-tunes online with a memory that `mixes` data with the run's own experience."""
 
     imitates: ClassVar[bool] = False
-    """It imitates the actions of the data, or the `Label` in `Experience.aux` with a behaviour that `labels`."""
+    """It imitates the actions of the data, or the `Label` in `policy_info` with a behaviour that `labels`."""
 
     returns: ClassVar[bool] = False
     """Whether it learns from `Experience.return_to_go`, by its `discount`.
@@ -110,8 +110,8 @@ class Grouping(Part):
     usual_starts: ClassVar[str] = ""
     """The default starts, if they are not the environment's own."""
 
-    marks: ClassVar[bool] = False
-    """It gets the mark of each transition's start in `Experience.mark`; otherwise none are kept."""
+    needs_start_ids: ClassVar[bool] = False
+    """It gets the identifier of each transition's start in `Experience.start_id`; otherwise none is kept."""
 
     outcomes: ClassVar[bool] = False
     """It gets the environment's own reward, before a rewards part changed it, in `Experience.rewards["outcome"]`."""
@@ -120,7 +120,7 @@ class Grouping(Part):
 class Estimating(Part):
     """An agent that estimates values and probabilities of actions for others; by default it has no such estimates."""
 
-    def judge(self, state: State, rollout: Experience) -> ValueEstimates:
+    def estimate(self, state: State, rollout: Experience) -> ValueEstimates:
         """Judge a rollout (leaves `time env ...`, with the rewards to learn from) that this state acted in.
 
         One that is `joint` gets leaves `time env agent ...`, and judges the team.
@@ -129,8 +129,8 @@ class Estimating(Part):
 
     @property
     def has_estimates(self) -> bool:
-        """Return whether it has a method `judge` of its own."""
-        return type(self).judge is not Estimating.judge
+        """Return whether it has a method `estimate` of its own."""
+        return type(self).estimate is not Estimating.estimate
 
     def action_values(
         self, state: State, hidden: PyTree[Array], observation: PyTree[Array]
@@ -165,7 +165,8 @@ class Lagging(Part):
     corrects: ClassVar[bool] = False
     """It also learns from rollouts of its own earlier policies, with a correction for the change since.
 
-    Such an agent keeps the log-probabilities of its actions in `aux`, as its network will be another when it learns.
+    Such an agent keeps the log-probabilities of its actions in `policy_info`, as its network will be another when it
+    learns.
     """
 
     replays: ClassVar[bool] = False

@@ -69,7 +69,7 @@ class Agent(Recurrent, Offline, Grouping, Estimating, Lagging):
 
     @abc.abstractmethod
     def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        """Return `(action, hidden, aux)` for one observation: the action, the memory after it, and data for `learn`."""
+        """Return `(action, hidden, policy_info)` for one observation: the action, the memory, and data for `learn`."""
 
     @abc.abstractmethod
     def learn(
@@ -120,7 +120,7 @@ class Agent(Recurrent, Offline, Grouping, Estimating, Lagging):
     needed_behaviour: ClassVar[str] = ""
     """The name of the only behaviour it can learn from correctly; empty if any behaviour will do."""
 
-    streams: ClassVar[tuple[str, ...]] = ()
+    reward_heads: ClassVar[tuple[str, ...]] = ()
     """Name the rewards it learns from apart, as `Experience.rewards` has them; `()` when one number is enough.
 
     A bonus for exploring that an agent does not take is added to the reward; one that takes it may get none.
@@ -135,7 +135,7 @@ class Agent(Recurrent, Offline, Grouping, Estimating, Lagging):
             )
         return world
 
-    def due(self, state: State) -> Int[Array, ""] | None:
+    def num_updates(self, state: State) -> Int[Array, ""] | None:
         """Return the number of updates to make after this rollout; `None` for `updates_per_rollout`.
 
         Seeds may differ, which makes updates slower; where they do not, say so with `forage.ops.every.shared_by_seeds`.

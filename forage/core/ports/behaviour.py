@@ -47,9 +47,9 @@ class Decision(NamedTuple):
 
     action: PyTree[Array]
     hidden: HiddenState  # after `Agent.act`; the loop calls `Agent.observe_action`
-    aux: PyTree[Array]  # what the agent wants back in `learn`
+    policy_info: PyTree[Array]  # what the agent wants back in `learn`
     source: Int[Array, ""] = np.int32(AGENT)  # type: ignore[assignment]  # who chose the action
-    memo: PyTree[Array] = ()  # what the behaviour wants back in `report`
+    behaviour_info: PyTree[Array] = ()  # what the behaviour wants back in `report`
 
 
 class Behaviour(OnHost):
@@ -59,7 +59,7 @@ class Behaviour(OnHost):
     """It gives some seats of a team to opponents of the agent (`OPPONENT`), so the agent's own return counts alone."""
 
     labels: ClassVar[bool] = False
-    """It puts a `Label`, the right action, in place of the agent's own `aux`, for an agent that `imitates`.
+    """It puts a `Label`, the right action, in place of the agent's own `policy_info`, for an agent that `imitates`.
 
     Such an agent has something to learn from while it acts, even one that is `offline` otherwise.
     """
@@ -81,8 +81,8 @@ class Behaviour(OnHost):
     def report(self, state: State, rollout: Experience, moment: ActContext) -> State:
         """Learn from each rollout (leaves `time env ...`), before the agent does.
 
-        `rollout.memo` is what `act` returned. `moment.clock` reads as at the rollout's start, and `moment.stream_index`
-        means nothing.
+        `rollout.behaviour_info` is what `act` returned. `moment.clock` reads as at the rollout's start, and
+        `moment.stream_index` means nothing.
         """
         return state
 

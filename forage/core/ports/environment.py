@@ -73,10 +73,10 @@ class Environment(Part):
     def step(self, state: State, action: PyTree[Array], key: Key[Array, ""]) -> tuple[State, Step]:
         """Return the next state, and the observation, reward and end of the step. Never resets."""
 
-    places: ClassVar[tuple[int, ...] | None] = None
+    map_shape: ClassVar[tuple[int, ...] | None] = None
     """The shape of the environment's map; `None` if states have no position on a map."""
 
-    def place(self, state: State) -> Int[Array, ""]:
+    def map_position(self, state: State) -> Int[Array, ""]:
         """Return the position of a state on that map, as the number of its cell in row-major order."""
         raise ForageError(f"{type(self).__name__} has no map to say where its states are.")
 

@@ -21,7 +21,7 @@ class InterventionContext(NamedTuple):
     spec: Spec
     clock: Clock
     seed: int
-    aux: PyTree[np.ndarray] = ()  # what the agent wants back in `learn`
+    policy_info: PyTree[np.ndarray] = ()  # what the agent wants back in `learn`
     policy: Callable[[], State] | None = None  # returns the agent's state that acts now
 
 
@@ -31,7 +31,7 @@ class Intervention(NamedTuple):
     action: PyTree[np.ndarray]  # leaves `env *agent ...`; looked at where `taken`
     taken: Bool[np.ndarray, "env *agent"]
     state: PyTree[np.ndarray]
-    aux: PyTree[np.ndarray] | None = None  # what the agent gets back in `learn` where `taken`; `None`: its own
+    policy_info: PyTree[np.ndarray] | None = None  # what the agent gets back in `learn` where `taken`; `None`: its own
     source: Int[np.ndarray, "env *agent"] | None = None  # who chose each action that was taken; `None`: `PERSON`
 
 

@@ -23,7 +23,7 @@ class Memory(Part):
     ones.
     """
 
-    judged: ClassVar[bool] = False
+    needs_estimates: ClassVar[bool] = False
     """`rate` needs the agent's value estimates of each rollout; they are computed only for such memories."""
 
     joint: ClassVar[bool] = False
@@ -105,8 +105,8 @@ class Memory(Part):
     def add(self, state: State, rollout: Experience, clock: Clock) -> State:
         """Keep a rollout (leaves `time env ...`). `clock` reads as it did when the rollout began."""
 
-    def rate(self, state: State, judgement: ValueEstimates, clock: Clock) -> State:
-        """Rate the rollout that was just added by the agent's value estimates, for a memory that is `judged`."""
+    def rate(self, state: State, estimates: ValueEstimates, clock: Clock) -> State:
+        """Rate the rollout that was just added by the agent's value estimates, for a memory with `needs_estimates`."""
         return state
 
     def truncate(self, state: State, clock: Clock) -> State:
@@ -116,7 +116,7 @@ class Memory(Part):
         """
         return state
 
-    def turn(self, state: State, size: int, length: int, moment: ActContext) -> State:
+    def advance(self, state: State, size: int, length: int, moment: ActContext) -> State:
         """Return the state from which the next batch is drawn, for a memory whose batches follow one another.
 
         It is called before each `sample`, with the same arguments.
@@ -136,7 +136,7 @@ class Memory(Part):
         """Update the priorities with each segment's error; NaN leaves a priority unchanged."""
         return state
 
-    def rest(self, state: State) -> State:
+    def after_updates(self, state: State) -> State:
         """Return the state to store until the next `add`, after the agent has learned: the shapes are those of
         `init`.
         """

@@ -48,10 +48,10 @@ class Rewards(Part):
         take them. What is paid for exploring is added there as `BONUS`: most agents learn from the sum.
         """
 
-    def streams(self, spec: Spec) -> tuple[str, ...]:
+    def reward_names(self, spec: Spec) -> tuple[str, ...]:
         """Name the reward streams that `relabel` passes on, without a bonus: those of the environment."""
         inner = getattr(self, "inner", None)
-        return inner.streams(spec) if isinstance(inner, Rewards) else spec.reward_names
+        return inner.reward_names(spec) if isinstance(inner, Rewards) else spec.reward_names
 
     def score(self, returns: Float[np.ndarray, "*shape rewards"], spec: Spec) -> Float[np.ndarray, "*shape"]:
         """Return the score of episodes with these returns in each of the environment's several rewards.
@@ -68,8 +68,8 @@ class Rewards(Part):
             f"what they are worth together; give it a method score(returns, spec), as Weighted has."
         )
 
-    def note(self, spec: Spec) -> PyTree[Array]:
-        """Return an example of the note of `learn` on one transition; `()` for none."""
+    def example_info(self, spec: Spec) -> PyTree[Array]:
+        """Return an example of the `rewards_info` that `learn` returns, for one transition; `()` for none."""
         return ()
 
     def learn(
@@ -77,8 +77,8 @@ class Rewards(Part):
     ) -> tuple[State, PyTree[Array], Metrics]:
         """Learn from each new rollout (leaves `time env ...`), before it is remembered.
 
-        Returns the state, what is to be remembered of each transition as its `note` (leaves `time env ...`), because
-        it cannot be told later from the transition alone, and metrics. `clock` reads as when the rollout began.
+        Returns the state, what is to be remembered of each transition as its `rewards_info` (leaves `time env ...`),
+        because it cannot be told later from the transition alone, and metrics. `clock` reads as when the rollout began.
         """
         return state, (), {}
 

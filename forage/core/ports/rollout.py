@@ -21,7 +21,7 @@ class RolloutStates(NamedTuple):
     """
 
     env_states: State
-    marks: PyTree[Array]  # leaves `time env ...`: the mark of the episode that each step belongs to
+    start_ids: PyTree[Array]  # leaves `time env ...`: the identifier of the start of each step's episode
     gone: Bool[Array, "time env"]  # nothing goes on from there: the episode ended by itself, not only by `cut`
     fresh: Bool[Array, " env"]  # the rollout's first step began an episode
     tasks: PyTree[Array | None] = None  # leaves `time env ...`: the task of the episode that each step belongs to
@@ -38,4 +38,4 @@ class RolloutReport(NamedTuple):
     visited: RolloutStates
     clock: Clock  # as it read when the rollout began
     key: Key[Array, ""]
-    judgement: ValueEstimates | None = None  # for a part that is `judged`
+    estimates: ValueEstimates | None = None  # for a part with `needs_estimates`

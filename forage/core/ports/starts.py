@@ -31,7 +31,7 @@ class Starts(Part):
     adapts: ClassVar[bool] = False
     """`report` changes the distribution of `begin`, so starts drawn earlier are stale after each rollout."""
 
-    judged: ClassVar[bool] = False
+    needs_estimates: ClassVar[bool] = False
     """`report` needs the agent's value estimates of the rollout; they are computed only for such parts."""
 
     unscheduled: ClassVar[tuple[str, ...]] = ()
@@ -56,7 +56,7 @@ class Starts(Part):
         """Raise `ForageError` if the environment and its tasks cannot have these starts."""
 
     def on_step(
-        self, state: State, action: PyTree[Array], aux: PyTree[Array], reward: Float[Array, "env *objectives"]
+        self, state: State, action: PyTree[Array], policy_info: PyTree[Array], reward: Float[Array, "env *objectives"]
     ) -> State:
         """Return the state after a step of all environments, leaves `env ...`, before other episodes begin."""
         return state
@@ -81,19 +81,20 @@ class Starts(Part):
     cuts: ClassVar[bool] = False
     """Episodes may be cut short: `cut` is asked after every step."""
 
-    def cut(self, mark: PyTree[Array], length: Int[Array, ""]) -> Bool[Array, ""]:
-        """Return whether an episode whose start has this mark is truncated after `length` steps."""
+    def cut(self, start_id: PyTree[Array], length: Int[Array, ""]) -> Bool[Array, ""]:
+        """Return whether an episode with this `start_id` is truncated after `length` steps."""
         return jnp.bool_(False)
 
     @abc.abstractmethod
     def begin(
         self, state: State, environment: Environment, key: Key[Array, ""], index: Int[Array, ""]
     ) -> tuple[State, PyTree[Array], PyTree[Array]]:
-        """Return `(environment state, observation, mark)` for one new episode.
+        """Return `(environment state, observation, start_id)` for one new episode.
 
         `index` is the serial number of the start: how many episodes began before it in this run. A start that is
         drawn but never used, because the part adapted in between, leaves its number to the next one.
-        The mark is what `report` is to know the episode by, such as which of its starts this was; `()` for nothing.
+        The identifier is what `report` is to know the episode by, such as which of its starts this was; `()` for
+        nothing.
         """
 
     def report(self, state: State, rollout: Experience, review: RolloutReport) -> State:

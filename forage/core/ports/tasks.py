@@ -26,7 +26,7 @@ class Tasks(Part):
     adapts: ClassVar[bool] = False
     """`report` changes the distribution of `next`, so starts drawn earlier are stale after each rollout."""
 
-    judged: ClassVar[bool] = False
+    needs_estimates: ClassVar[bool] = False
     """`report` needs the agent's value estimates of the rollout; they are computed only for such parts."""
 
     on_host: ClassVar[bool] = False

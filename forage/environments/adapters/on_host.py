@@ -52,7 +52,7 @@ class OnHost(HostEnvironment):
             fresh, first = jax.vmap(environment.reset)(jax.random.split(start, num_envs))
             told = as_one(result, environment.num_agents)
             ended = told.terminated | told.truncated
-            place = jax.vmap(environment.place)(states) if environment.places else None
+            place = jax.vmap(environment.map_position)(states) if environment.map_shape else None
 
             def choose(new: Array, old: Array) -> Array:
                 return jnp.where(ended.reshape(-1, *(1,) * (jnp.ndim(old) - 1)), new, old)
@@ -84,12 +84,12 @@ class OnHost(HostEnvironment):
         return HostStep(step, jax.tree.map(np.asarray, self._carry[1]) if ended else step.observation)
 
     @property
-    def places(self) -> tuple[int, ...] | None:
-        return self.environment.places
+    def map_shape(self) -> tuple[int, ...] | None:
+        return self.environment.map_shape
 
     @property
-    def place(self) -> Int[np.ndarray, " env"]:
-        return super().place if self._place is None else self._place
+    def map_position(self) -> Int[np.ndarray, " env"]:
+        return super().map_position if self._place is None else self._place
 
     @property
     def info_names(self) -> tuple[str, ...]:

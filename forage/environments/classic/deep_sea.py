@@ -78,10 +78,10 @@ class DeepSea(Environment):
         return self.size
 
     @property
-    def places(self) -> tuple[int, int]:
+    def map_shape(self) -> tuple[int, int]:
         return self.size, self.size
 
-    def place(self, state: DeepSeaState) -> Int[Array, ""]:
+    def map_position(self, state: DeepSeaState) -> Int[Array, ""]:
         """Return the diver's cell; on the floor, the last one it passed in its column."""
         return jnp.minimum(state.time, self.size - 1) * self.size + state.column
 

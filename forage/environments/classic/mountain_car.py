@@ -101,10 +101,10 @@ class MountainCar(Environment):
         return new_state, Step(new_state.variables, reward, terminated, truncated, {})
 
     @property
-    def places(self) -> tuple[int, int]:
+    def map_shape(self) -> tuple[int, int]:
         return BINS, BINS
 
-    def place(self, state: MountainCarState) -> Int[Array, ""]:
+    def map_position(self, state: MountainCarState) -> Int[Array, ""]:
         """Return the bin of its position, from left to right, then that of its velocity."""
         return _bin(self, state)
 
@@ -179,10 +179,10 @@ class MountainCarContinuous(Environment):
         return new_state, Step(new_state.variables, reward, terminated, truncated, {})
 
     @property
-    def places(self) -> tuple[int, int]:
+    def map_shape(self) -> tuple[int, int]:
         return BINS, BINS
 
-    def place(self, state: MountainCarState) -> Int[Array, ""]:
+    def map_position(self, state: MountainCarState) -> Int[Array, ""]:
         """Return the bin of its position, from left to right, then that of its velocity."""
         return _bin(self, state)
 

@@ -179,10 +179,10 @@ class GridWorld(Environment):
         return self.max_steps
 
     @property
-    def places(self) -> tuple[int, int]:
+    def map_shape(self) -> tuple[int, int]:
         return self.height, self.width
 
-    def place(self, state: GridState) -> Number:
+    def map_position(self, state: GridState) -> Number:
         """Return the cell that the agent stands on."""
         return state.y * self.width + state.x
 

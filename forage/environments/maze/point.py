@@ -152,14 +152,14 @@ class PointMass(Environment):
         return new_state, Step(self._observe(new_state), nothing, jnp.zeros((), bool), truncated, {})
 
     @property
-    def places(self) -> tuple[int, int]:
+    def map_shape(self) -> tuple[int, int]:
         rows, columns = self.walls.shape
         return rows, columns
 
     def reachable(self) -> np.ndarray:
         return ~np.asarray(self.walls)
 
-    def place(self, state: PointMassState) -> Int[Array, ""]:
+    def map_position(self, state: PointMassState) -> Int[Array, ""]:
         """Return the cell that the ball's middle is in."""
         rows, columns = self.walls.shape
         column = jnp.clip(jnp.floor(state.position[0] + columns / 2), 0, columns - 1)

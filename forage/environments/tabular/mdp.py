@@ -120,10 +120,10 @@ class Tabular(Environment):
         return self.max_steps
 
     @property
-    def places(self) -> tuple[int]:
+    def map_shape(self) -> tuple[int]:
         return (self.num_states,)
 
-    def place(self, state: TabularState) -> Int[Array, ""]:
+    def map_position(self, state: TabularState) -> Int[Array, ""]:
         """Return the number of the state."""
         return state.index
 

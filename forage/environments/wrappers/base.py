@@ -123,11 +123,11 @@ class Wrapper(Environment):
         return observation
 
     @property
-    def places(self) -> tuple[int, ...] | None:
-        return self.environment.places
+    def map_shape(self) -> tuple[int, ...] | None:
+        return self.environment.map_shape
 
-    def place(self, state: State) -> Int[Array, ""]:
-        return self.environment.place(state.inner if self.remembers else state)
+    def map_position(self, state: State) -> Int[Array, ""]:
+        return self.environment.map_position(state.inner if self.remembers else state)
 
     def reachable(self) -> Any:
         return self.environment.reachable()

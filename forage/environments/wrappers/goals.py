@@ -185,12 +185,12 @@ class GoalConditioned(Environment):
         )
 
     @property
-    def places(self) -> tuple[int, ...] | None:
-        return self.environment.places
+    def map_shape(self) -> tuple[int, ...] | None:
+        return self.environment.map_shape
 
-    def place(self, state: GoalState) -> Int[Array, ""]:
+    def map_position(self, state: GoalState) -> Int[Array, ""]:
         """Return the state's position on the map, independent of the goal."""
-        return self.environment.place(state.inner)
+        return self.environment.map_position(state.inner)
 
     def _achieved_goal(self, inner: State) -> Float[Array, " goal"]:
         owner, state = owner_of("achieved_goal", self.environment, inner)

@@ -162,8 +162,8 @@ class RolloutWorker(Lane):
             with COMPILING if not time else contextlib.nullcontext():
                 executed, decision = self.act(self.actor, self.hidden, ended, shown, words, first, clock)
             self.hidden = decision.hidden
-            executed, action, aux, source, memo = self.own(
-                on_host((executed, decision.action, decision.aux, decision.source, decision.memo))
+            executed, action, policy_info, source, behaviour_info = self.own(
+                on_host((executed, decision.action, decision.policy_info, decision.source, decision.behaviour_info))
             )
             lost = order.anew and not time
             if lost:
@@ -175,10 +175,10 @@ class RolloutWorker(Lane):
                 self.write_counts()
                 step, self.shown = result.step, result.observation
             self.ended = step.terminated | step.truncated
-            self.keep(order.place, time, (seen, action, aux, source, memo), step)
+            self.keep(order.place, time, (seen, action, policy_info, source, behaviour_info), step)
             self.lost[order.place, time] = lost
-            if self.environment.places is not None:
-                self.visited[order.place, time] = self.environment.place
+            if self.environment.map_shape is not None:
+                self.visited[order.place, time] = self.environment.map_position
 
     def repeat_copies(self, tree: PyTree[np.ndarray]) -> PyTree[np.ndarray]:
         """Repeat the leaves of each environment for the number of copies that the program acts in."""
@@ -196,7 +196,7 @@ class RolloutWorker(Lane):
 
     def keep(self, place: int, time: int, done: tuple[Any, ...], step: Step) -> None:
         """Write a step onto the shelf."""
-        observation, action, aux, source, memo = done
+        observation, action, policy_info, source, behaviour_info = done
         agents = self.spec.num_agents
         info: Any = step.info
         if agents > 1:
@@ -210,8 +210,8 @@ class RolloutWorker(Lane):
                 terminated=step.terminated,
                 truncated=step.truncated,
                 source=source,
-                aux=aux,
-                memo=memo,
+                policy_info=policy_info,
+                behaviour_info=behaviour_info,
                 info={name: info[name] for name in self.spec.info_names},
             )
         )

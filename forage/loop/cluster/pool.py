@@ -348,11 +348,11 @@ class Pool(HostEnvironment):
         return {name: np.float32(number) for name, number in found.items()}  # type: ignore[misc]
 
     @property
-    def places(self) -> tuple[int, ...] | None:
-        return self.told["places"]
+    def map_shape(self) -> tuple[int, ...] | None:
+        return self.told["map_shape"]
 
     @property
-    def place(self) -> Int[np.ndarray, " env"]:
+    def map_position(self) -> Int[np.ndarray, " env"]:
         return self.shared_arrays.place.copy()
 
     @property

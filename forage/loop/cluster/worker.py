@@ -39,7 +39,16 @@ NUMBER = struct.Struct("<q")
 """A step's number: as a message, it asks a worker for that step, or confirms that all its lanes have taken it."""
 
 TOLD = (
-    *("evaluation_episodes", "evaluation_envs", "in_words", "places", "returns", "seeded", "num_starts", "difficulty"),
+    *(
+        "evaluation_episodes",
+        "evaluation_envs",
+        "in_words",
+        "map_shape",
+        "returns",
+        "seeded",
+        "num_starts",
+        "difficulty",
+    ),
     *("hints", "max_answer_tokens", "frames_per_second", "info_names"),
 )
 """The attributes that a batch reports once for all its environments."""
@@ -140,8 +149,8 @@ class Lane:
         mine.reward[:], mine.terminated[:], mine.truncated[:] = step.reward, step.terminated, step.truncated
         for name, values in mine.info.items():
             values[:] = step.info[name]
-        if environment.places is not None:
-            mine.place[:] = environment.place
+        if environment.map_shape is not None:
+            mine.place[:] = environment.map_position
         self.write_counts()
         mine.number[:] = number
 

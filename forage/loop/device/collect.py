@@ -58,16 +58,16 @@ def collect(loop: DeviceLoop, adapts: bool, state: DeviceState, clock: Clock, ke
             terminated=step.terminated,
             truncated=step.truncated,
             source=decision.source,
-            aux=decision.aux,
+            policy_info=decision.policy_info,
             info=team.repeat(info_numbers(step.info, spec.info_names), spec.num_agents),
-            memo=decision.memo,
+            behaviour_info=decision.behaviour_info,
             version=team.repeat(agent.version(state.learner.agent), spec.num_agents),
         )
-        if agent.marks:
-            experience = experience._replace(mark=team.repeat(at.mark, spec.num_agents))
+        if agent.needs_start_ids:
+            experience = experience._replace(start_id=team.repeat(at.start_id, spec.num_agents))
         place = ()
-        if loop.measured and environment.places:
-            place = environment.place(env_state), environment.place(at.env_state)
+        if loop.measured and environment.map_shape:
+            place = environment.map_position(env_state), environment.map_position(at.env_state)
         return at._replace(env_state=env_state, observation=step.observation), decision.hidden, experience, place
 
     # One step of all environments, with new starts where episodes end
@@ -83,15 +83,15 @@ def collect(loop: DeviceLoop, adapts: bool, state: DeviceState, clock: Clock, ke
             at, hidden, now, keys[:num_envs], keys[num_envs:-1], jnp.arange(num_envs)
         )
         if place:
-            beyond = math.prod(loop.environment.places or ())
+            beyond = math.prod(loop.environment.map_shape or ())
             place = Places(place[0], jnp.where(age == 0, place[1], beyond))
         gone = team.as_one(experience, spec.num_agents).ended
         if loop.starts.cuts:
-            cut = jax.vmap(loop.starts.cut)(at.mark, age + 1)
+            cut = jax.vmap(loop.starts.cut)(at.start_id, age + 1)
             experience = experience._replace(truncated=team.truncate_teams(experience, cut))
         over = team.as_one(experience, spec.num_agents).ended
         age = jnp.where(over, 0, age + 1)
-        played = at.task, at.mark
+        played = at.task, at.start_id
         visited = (at.env_state, gone) if loop.starts.every_state else None
         pool, at = restart_episodes(loop, state, pool, at, over, keys[-1])
         hidden = where_tree(experience.ended, jax.tree.map(lambda x: x[None], first_hidden), hidden)
@@ -120,8 +120,8 @@ def collect(loop: DeviceLoop, adapts: bool, state: DeviceState, clock: Clock, ke
     # The states that tasks and starts learn from
     if visited is None:
         visited = jax.tree.map(lambda x: x[None], (at.env_state, ended[-1]))
-    (env_states, gone), (tasks, marks) = visited, played
-    visited = RolloutStates(env_states, marks, gone, state.actors.episode_length == 0, tasks)
+    (env_states, gone), (tasks, start_ids) = visited, played
+    visited = RolloutStates(env_states, start_ids, gone, state.actors.episode_length == 0, tasks)
     actors = Actors(at, hidden, episode_return, episode_length)
     return RolloutResults(pool, actors, episodes, rollout, told, visited, places)
 

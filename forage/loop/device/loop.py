@@ -103,8 +103,8 @@ class DeviceLoop(Part):
         starts = jax.vmap(functools.partial(new_start, loop, tasks_state, starts_state, groups))(
             jax.random.split(pool_key, (num_envs + self.pool_size, 2)), jnp.arange(num_envs + self.pool_size)
         )
-        mark = jax.tree.map(lambda x: x[0], starts.mark) if self.agent.marks else ()
-        learner_state = self.learner.init(learner_key, self.environment, mark)
+        start_id = jax.tree.map(lambda x: x[0], starts.start_id) if self.agent.needs_start_ids else ()
+        learner_state = self.learner.init(learner_key, self.environment, start_id)
         hidden = self.learner.init_hidden()
         objectives = len(self.learner.spec.reward_names)
         actors = Actors(
@@ -117,12 +117,12 @@ class DeviceLoop(Part):
         measured = visits.no_visits(self.environment) if self.measured else ()
         return DeviceState(key, learner_state, tasks_state, starts_state, pool, actors, measured, groups)
 
-    def mark(self) -> PyTree[jax.ShapeDtypeStruct]:
-        """Return the shapes of an episode's mark, for an agent that wants them; `()` for others."""
-        if not self.agent.marks:
+    def example_start_id(self) -> PyTree[jax.ShapeDtypeStruct]:
+        """Return the shapes of an episode's start_id, for an agent that wants them; `()` for others."""
+        if not self.agent.needs_start_ids:
             return ()
-        marks = jax.eval_shape(lambda key: self.init(key), prng.key(0)).pool.starts.mark
-        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), marks)
+        start_ids = jax.eval_shape(lambda key: self.init(key), prng.key(0)).pool.starts.start_id
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), start_ids)
 
     def collect(self, state: DeviceState, clock: Clock, key: Key[Array, ""]) -> RolloutResults:
         """Step every environment `rollout_length` times. Tasks and starts are as at the first of these steps."""
@@ -143,8 +143,8 @@ class DeviceLoop(Part):
             after = clock._replace(steps=clock.steps + self.steps_per_iteration)
             learner = self.learner.truncate(learner, after)
         review = RolloutReport(self.environment, visited, clock, starts_key)
-        if loop.tasks.judged or loop.starts.judged:
-            review = review._replace(judgement=self.learner.judge(state.learner, rollout, clock, learn_key))
+        if loop.tasks.needs_estimates or loop.starts.needs_estimates:
+            review = review._replace(estimates=self.learner.estimate(state.learner, rollout, clock, learn_key))
         tasks_key = jax.random.fold_in(starts_key, prng.TASKS)
         state = DeviceState(
             key,

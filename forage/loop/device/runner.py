@@ -288,7 +288,7 @@ class DeviceRunner:
         """Return the number of visits of each seed to each place of the environment's map, `seed *place`, if it is
         measured.
         """
-        measured, places = self.state.visits if self.state else (), self.varied.common.environment.places
+        measured, places = self.state.visits if self.state else (), self.varied.common.environment.map_shape
         if not isinstance(measured, visits.Visits) or not places:
             return None
         return mesh.fetch(measured.counts)[: self.rows].reshape(-1, *places)
@@ -296,7 +296,7 @@ class DeviceRunner:
     @property
     def start_counts(self) -> np.ndarray | None:
         """Return the number of episodes of each seed that began at each place of that map, `seed *place`."""
-        measured, places = self.state.visits if self.state else (), self.varied.common.environment.places
+        measured, places = self.state.visits if self.state else (), self.varied.common.environment.map_shape
         if not isinstance(measured, visits.Visits) or not places:
             return None
         return mesh.fetch(measured.begun)[: self.rows].reshape(-1, *places)
@@ -341,11 +341,11 @@ class DeviceRunner:
         if isinstance(learner.agent, Evolver):
             return parts  # returns alone are kept of what is played
         one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), (parts["agent"], parts["behaviour"]))
-        mark = state.pool.starts.mark if learner.agent.marks else ()
-        mark = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[2:], x.dtype), mark)
+        start_id = state.pool.starts.start_id if learner.agent.needs_start_ids else ()
+        start_id = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[2:], x.dtype), start_id)
         count = len(self.places) * self.steps_per_iteration * learner.spec.num_agents
         environment = self.varied.common.environment
-        lived = jax.eval_shape(lambda a, b, mark: learner.example(a, b, mark, environment), *one, mark)
+        lived = jax.eval_shape(lambda a, b, start_id: learner.example(a, b, start_id, environment), *one, start_id)
         rollout = jax.tree.map(lambda x: jax.ShapeDtypeStruct((count, *x.shape), x.dtype), lived)
         read = [leaf for leaf in jax.tree.leaves(learner.memory) if isinstance(leaf, jax.Array)]
         if read:  # data is part of the loop, which every device has a copy of

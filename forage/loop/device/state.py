@@ -18,7 +18,7 @@ class Start(NamedTuple):
     task: PyTree[Array | None]  # the environment's leaves that this task sets
     env_state: State
     observation: PyTree[Array]
-    mark: PyTree[Array] = ()  # what the starts part knows the episode by
+    start_id: PyTree[Array] = ()  # what the starts part knows the episode by
 
 
 class Pool(NamedTuple):

@@ -123,19 +123,21 @@ class FirstCome(HostLoop):
         self.hidden = decision.hidden
         jax.block_until_ready(executed)
         watch.lap("act")
-        executed, action, aux, source, memo = on_host(
-            (executed, decision.action, decision.aux, decision.source, decision.memo)
+        executed, action, policy_info, source, behaviour_info = on_host(
+            (executed, decision.action, decision.policy_info, decision.source, decision.behaviour_info)
         )
         watch.lap("transfer")
         self.environment.tell(rows, executed)
-        told = (self.observation, action, np.asarray(source), aux, memo, self.seen_version)
+        told = (self.observation, action, np.asarray(source), policy_info, behaviour_info, self.seen_version)
         if self.collected is None:
             self.collected = self.blank(told)
             self.seen = None  # what acts next may have learned more
         where = np.nonzero(ready)[0]
         kept = self.collected
         for to, new in zip(
-            jax.tree.leaves((kept.observation, kept.action, kept.source, kept.aux, kept.memo, kept.version)),
+            jax.tree.leaves(
+                (kept.observation, kept.action, kept.source, kept.policy_info, kept.behaviour_info, kept.version)
+            ),
             jax.tree.leaves(told),
             strict=True,
         ):
@@ -145,7 +147,7 @@ class FirstCome(HostLoop):
         """Return arrays for a rollout of such observations, actions and decisions."""
         length, spec, environment = self.rollout_length, self.spec, self.environment
         many: Any = lambda x: np.zeros((length, *x.shape), x.dtype)  # noqa: E731
-        observation, action, source, aux, memo, version = jax.tree.map(many, told)
+        observation, action, source, policy_info, behaviour_info, version = jax.tree.map(many, told)
         shared: Any = environment.shared_arrays
         infos: Any = {name: many(self.for_agents(shared.info[name])) for name in spec.info_names}
         return Experience(
@@ -156,10 +158,10 @@ class FirstCome(HostLoop):
             terminated=many(shared.terminated),
             truncated=many(shared.truncated),
             source=source,
-            aux=aux,
+            policy_info=policy_info,
             info=infos,
-            memo=memo,
-            mark=(),
+            behaviour_info=behaviour_info,
+            start_id=(),
             version=version,
         )
 

@@ -25,7 +25,7 @@ from forage.core.ports import Agent, HiddenState, Starts, Tasks
 from forage.core.types import GONE, Clock, Experience, ForageError, Step
 from forage.loop import visits
 from forage.loop.host.onlooker import InterventionRecorder
-from forage.loop.host.programs import TurnMetrics, act, init_learner, judge, learn, observe_actions, observe_rewards
+from forage.loop.host.programs import TurnMetrics, act, estimate, init_learner, learn, observe_actions, observe_rewards
 from forage.loop.host.starts import HostedEnvironment, HostStarts, HostStartsState
 from forage.loop.learner import Episodes, Learner, LearnerState, Report
 from forage.loop.soundness import Unsound, find_nonfinite, learned_sentence, sound
@@ -88,7 +88,7 @@ class HostLoop:
             jit_shared(same, act, static_argnames="explore"),
         )
         self.learned = jit_shared(same, learn, donate_argnames="state")
-        self.judged = jit_shared(same, judge)
+        self.estimate = jit_shared(same, estimate)
         self.acted = jit_shared(same, observe_actions)
         self.paid = jit_shared(same, observe_rewards)
         self.onlooker: InterventionRecorder | None = None
@@ -98,7 +98,7 @@ class HostLoop:
         self.starts: HostStarts | None = None
         if way.starts is not None:
             self.starts = HostStarts(way.starts, environment, learner.spec, seed, way.tasks)
-        self.visits = visits.no_visits(HostedEnvironment(learner.spec, environment.places)) if way.measured else ()
+        self.visits = visits.no_visits(HostedEnvironment(learner.spec, environment.map_shape)) if way.measured else ()
         self.environment = environment
         self.seed = seed
         self.total_steps = total_steps
@@ -149,7 +149,7 @@ class HostLoop:
 
     def begin(self) -> None:
         num_envs, names = self.environment.num_envs, self.learner.spec.reward_names
-        self.key, self.state = self.begun(self.learner, prng.key(self.seed), self.mark)
+        self.key, self.state = self.begun(self.learner, prng.key(self.seed), self.example_start_id)
         self.hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), self.first_hidden)
         self.ended = np.ones(self.flags, bool)
         self.episode_return = np.zeros((num_envs, len(names)) if names else num_envs, np.float32)
@@ -227,14 +227,14 @@ class HostLoop:
         if self.onlooker is not None:
             self.onlooker.count(rollout)
         if self.starts is not None:
-            judgement = None
-            if self.starts.judged:
+            estimates = None
+            if self.starts.needs_estimates:
                 key = jax.random.split(self.key)[1]  # with which an on-policy agent will learn from this rollout
-                judgement = self.judged(self.learner, self.state, rollout, clock, key)
-            self.starts.report(told, clock, fresh, judgement)
+                estimates = self.estimate(self.learner, self.state, rollout, clock, key)
+            self.starts.report(told, clock, fresh, estimates)
             self.observation = self.starts.restart_waiting(self.observation)
         if isinstance(self.visits, Visits):
-            self.visits = count(self.visits, places if environment.places else (), told, clock)
+            self.visits = count(self.visits, places if environment.map_shape else (), told, clock)
         self.steps += self.rollout_length * environment.num_envs
         if self.overlap:
             self.pending = rollout
@@ -265,12 +265,12 @@ class HostLoop:
             self.hidden = decision.hidden
             jax.block_until_ready(executed)
             watch.lap("act")
-            executed, action, aux, source, memo = on_host(
-                (executed, decision.action, decision.aux, decision.source, decision.memo)
+            executed, action, policy_info, source, behaviour_info = on_host(
+                (executed, decision.action, decision.policy_info, decision.source, decision.behaviour_info)
             )
             if self.onlooker is not None:
-                executed, action, aux, source = self.onlooker.ask(
-                    observation, executed, action, source, self.ended, now, aux, lambda: self.state.agent
+                executed, action, policy_info, source = self.onlooker.ask(
+                    observation, executed, action, source, self.ended, now, policy_info, lambda: self.state.agent
                 )
                 self.hidden = self.acted(seen, self.hidden, action)
             watch.lap("transfer")
@@ -286,12 +286,12 @@ class HostLoop:
             if lost is not None:
                 losses[time] = lost
                 source = np.where(self.for_agents(lost), GONE, np.asarray(source)).astype(np.int32)
-            marks = self.marks()  # before other episodes begin
+            start_ids = self.start_ids()  # before other episodes begin
             if self.starts is not None:
                 last = time == self.rollout_length - 1
-                result = self.starts.after_step(result, self.episode_length, action, aux, last)
+                result = self.starts.after_step(result, self.episode_length, action, policy_info, last)
             if self.way.measured:
-                places.append(environment.place)
+                places.append(environment.map_position)
             step, self.observation = result.step, result.observation
             steps.append(
                 Experience(
@@ -302,10 +302,10 @@ class HostLoop:
                     terminated=step.terminated,
                     truncated=step.truncated,
                     source=source,  # type: ignore[arg-type]
-                    aux=aux,
+                    policy_info=policy_info,
                     info={name: self.for_agents(step.info[name]) for name in spec.info_names},
-                    memo=memo,
-                    mark=marks,
+                    behaviour_info=behaviour_info,
+                    start_id=start_ids,
                     version=version,  # type: ignore[arg-type]
                 )
             )
@@ -353,12 +353,12 @@ class HostLoop:
         """Reduce values that are equal for all agents of an environment to one per environment."""
         return values if values.ndim == 1 else values[:, 0]
 
-    def marks(self) -> PyTree[np.ndarray]:
-        """Return the marks of the running episodes (leaves `env *agent ...`), for an agent that uses them."""
-        if self.starts is None or not self.agent.marks:
+    def start_ids(self) -> PyTree[np.ndarray]:
+        """Return the start_ids of the running episodes (leaves `env *agent ...`), for an agent that uses them."""
+        if self.starts is None or not self.agent.needs_start_ids:
             return ()
-        marks, agents = jax.tree.map(np.asarray, self.starts.state.marks), self.learner.spec.num_agents
-        return marks if agents == 1 else jax.tree.map(lambda x: np.repeat(x[:, None], agents, 1), marks)
+        start_ids, agents = jax.tree.map(np.asarray, self.starts.state.start_ids), self.learner.spec.num_agents
+        return start_ids if agents == 1 else jax.tree.map(lambda x: np.repeat(x[:, None], agents, 1), start_ids)
 
     def version(self) -> Int[np.ndarray, "env *agent"] | tuple[()]:
         """Return the version of the policy that acts next, for an agent that wants it."""
@@ -368,11 +368,11 @@ class HostLoop:
         return jax.tree.map(lambda x: np.broadcast_to(x, self.flags), version)
 
     @property
-    def mark(self) -> PyTree[Array]:
-        """Return an example of one mark, for an agent that wants them."""
-        if self.starts is None or not self.learner.agent.marks:
+    def example_start_id(self) -> PyTree[Array]:
+        """Return an example of one start_id, for an agent that wants them."""
+        if self.starts is None or not self.learner.agent.needs_start_ids:
             return ()
-        return jax.tree.map(lambda x: x[0], self.starts.state.marks)
+        return jax.tree.map(lambda x: x[0], self.starts.state.start_ids)
 
     @property
     def flags(self) -> tuple[int, ...]:
@@ -389,7 +389,7 @@ class HostLoop:
 
     def blank_rollout(self, state: LearnerState) -> Experience:
         shape = (self.learner.agent.rollout_length, *self.flags)
-        example = self.learner.example(state.agent, state.behaviour, self.mark)
+        example = self.learner.example(state.agent, state.behaviour, self.example_start_id)
         return jax.tree.map(lambda x: jnp.zeros(shape + x.shape, x.dtype), example)
 
     def save(self, with_environment: bool = True) -> HostState:
@@ -414,7 +414,7 @@ class HostLoop:
 
     def shapes(self) -> HostState:
         num_envs, names = self.environment.num_envs, self.learner.spec.reward_names
-        key, learner = jax.eval_shape(self.begun, self.learner, prng.key(0), self.mark)
+        key, learner = jax.eval_shape(self.begun, self.learner, prng.key(0), self.example_start_id)
         hidden = jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_envs, *x.shape), x.dtype), self.first_hidden)
         return HostState(
             np.zeros((), np.int32),

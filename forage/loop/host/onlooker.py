@@ -24,7 +24,7 @@ class IntervenedActions(NamedTuple):
 
     executed: PyTree[np.ndarray]
     action: PyTree[np.ndarray]  # to be remembered
-    aux: PyTree[np.ndarray]
+    policy_info: PyTree[np.ndarray]
     source: Int[np.ndarray, "env *agent"]
 
 
@@ -54,15 +54,17 @@ class InterventionRecorder:
         source: Int[np.ndarray, "env *agent"],
         begins: Bool[np.ndarray, "env *agent"],
         clock: Clock,
-        aux: PyTree[np.ndarray] = (),
+        policy_info: PyTree[np.ndarray] = (),
         policy: Callable[[], Any] | None = None,
     ) -> IntervenedActions:
         """Return the actions to execute and to remember, and who chose each, once the behaviour was asked.
 
-        `aux`: what the agent wants back of each action. `policy` returns the agent's state.
+        `policy_info`: what the agent wants back of each action. `policy` returns the agent's state.
         """
         seen, chosen, fresh = (read_only_views(part) for part in (observation, executed, begins))
-        scene = InterventionContext(seen, chosen, fresh, self.spec, clock, self.seed, read_only_views(aux), policy)
+        scene = InterventionContext(
+            seen, chosen, fresh, self.spec, clock, self.seed, read_only_views(policy_info), policy
+        )
         when = f"at step {int(clock.steps):,} with seed {self.seed}"
         answer = self.call_behaviour(when, self.behaviour.intervene, self.state, scene)
         given, taken, state = answer[:3]
@@ -82,7 +84,7 @@ class InterventionRecorder:
         self.state = state
         taken = taken & (source != NOBODY) & (source != GONE)  # who waits or has left does not act
         if not taken.any():
-            return IntervenedActions(executed, action, aux, source)
+            return IntervenedActions(executed, action, policy_info, source)
         given = self.fitting(given, executed, taken, when)
 
         def put(own: np.ndarray, given: np.ndarray) -> np.ndarray:
@@ -90,14 +92,14 @@ class InterventionRecorder:
 
         executed, action = (jax.tree.map(put, one, given) for one in (executed, action))
         if own is not None:
-            aux = jax.tree.map(put, aux, self.matching_info(own, aux, taken, when))
+            policy_info = jax.tree.map(put, policy_info, self.matching_info(own, policy_info, taken, when))
         source = np.where(taken, PERSON if who is None else who, source).astype(source.dtype)
-        return IntervenedActions(executed, action, aux, source)
+        return IntervenedActions(executed, action, policy_info, source)
 
     def matching_info(
         self, own: PyTree[Any], like: PyTree[np.ndarray], taken: np.ndarray, when: str
     ) -> PyTree[np.ndarray]:
-        """Return the replacement of the agent's `aux`, with the dtypes of its own. Raise `ForageError` for another
+        """Return the replacement of `policy_info`, with the dtypes of the agent's own. Raise `ForageError` for another
         form.
         """
         if jax.tree.map(np.shape, own) != jax.tree.map(np.shape, like):

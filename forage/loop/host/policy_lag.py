@@ -110,7 +110,7 @@ class LaggedLoop(HostLoop):
 
     def teach(self) -> None:
         """Send workers the acting part of the agent, and the shapes of a rollout."""
-        _, state = jax.eval_shape(self.begun, self.learner, prng.key(0), self.mark)
+        _, state = jax.eval_shape(self.begun, self.learner, prng.key(0), self.example_start_id)
         actor = self.acting_part(state._replace(rewards=(), memory=()))
         blank = jax.eval_shape(self.blank_rollout, state)
         self.needed = self.depends_on(actor, blank.observation)

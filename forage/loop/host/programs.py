@@ -17,11 +17,11 @@ from forage.loop.learner import Learner, LearnerState, where_tree
 
 
 def init_learner(
-    learner: Learner, key: Key[Array, ""], mark: PyTree[Array] = ()
+    learner: Learner, key: Key[Array, ""], start_id: PyTree[Array] = ()
 ) -> tuple[Key[Array, ""], LearnerState]:
     """Return the next key, and the learner's first state."""
     key, init_key = jax.random.split(key)
-    return key, learner.init(init_key, mark=mark)
+    return key, learner.init(init_key, start_id=start_id)
 
 
 def actor_of(learner: Learner, state: LearnerState) -> Flat:
@@ -51,7 +51,7 @@ def act(
     learner, state = actor.tree
     hidden = where_tree(ended, jax.tree.map(lambda x: x[None], learner.init_hidden(explore)), hidden)
     action, hidden = jax.vmap(learner.play, in_axes=(None, 0, 0, 0, None))(state, hidden, observation, keys, sampled)
-    return key, spaces.clip(learner.spec.action_space, action), Decision(action, hidden, aux=())
+    return key, spaces.clip(learner.spec.action_space, action), Decision(action, hidden, policy_info=())
 
 
 def decide(
@@ -100,8 +100,8 @@ def observe_rewards(actor: Flat, hidden: PyTree[Array], reward: Float[Array, " e
     return learner.observe_reward(state, hidden, reward)
 
 
-def judge(learner: Learner, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> Any:
-    return learner.judge(state, rollout, clock, key)
+def estimate(learner: Learner, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> Any:
+    return learner.estimate(state, rollout, clock, key)
 
 
 @jax.tree_util.register_dataclass

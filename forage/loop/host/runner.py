@@ -160,7 +160,7 @@ class HostRunner:
         measured.
         """
         counts = [np.asarray(e.visits.counts) for e in self.loops if isinstance(e.visits, Visits)]
-        places = self.loops[0].environment.places
+        places = self.loops[0].environment.map_shape
         return np.stack(counts).reshape(-1, *places) if counts and places else None
 
     @property

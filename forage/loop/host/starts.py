@@ -74,11 +74,11 @@ class HostedEnvironment(Environment):
         """
         written = environment.max_answer_tokens if heeds else 0
         if not tasks:
-            return cls(spec, environment.places, seeded, max_answer_tokens=written)
+            return cls(spec, environment.map_shape, seeded, max_answer_tokens=written)
         difficulty: Any = np.asarray(environment.difficulty, np.float32)
         numbers: Any = {"number": np.int32(0), "hint": np.float32(0), "slot": np.int32(0)}
         numbers |= {"num_starts": environment.num_starts, "hints": environment.hints}
-        return cls(spec, environment.places, True, max_answer_tokens=written, difficulty=difficulty, **numbers)
+        return cls(spec, environment.map_shape, True, max_answer_tokens=written, difficulty=difficulty, **numbers)
 
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
@@ -101,10 +101,10 @@ class HostedEnvironment(Environment):
         return self.spec.horizon
 
     @property
-    def places(self) -> tuple[int, ...] | None:
+    def map_shape(self) -> tuple[int, ...] | None:
         return self.map
 
-    def place(self, state: Ticket) -> Int[Array, ""]:
+    def map_position(self, state: Ticket) -> Int[Array, ""]:
         return state.place
 
     def stored_observation(self, observation: PyTree[Array]) -> tuple[()]:
@@ -135,7 +135,7 @@ class HostStartsState(NamedTuple):
     """The checkpointed state of starts, without the simulator's states."""
 
     part: Any
-    marks: PyTree[Array]  # of the episodes under way, leaves `env ...`
+    start_ids: PyTree[Array]  # of the episodes under way, leaves `env ...`
     next: np.ndarray  # the number of the next ticket
     key: Key[Array, ""]
     begun: np.ndarray  # episodes that began so far
@@ -156,8 +156,8 @@ def begin_tickets(
     def one(key: Key[Array, ""], index: Int[Array, ""], task: PyTree[Array]) -> Any:
         return part.begin(state, world if task is None else equinox.combine(task, world), key, index)
 
-    ticket, _, mark = jax.vmap(one)(keys, index, task)
-    return key, ticket, mark
+    ticket, _, start_id = jax.vmap(one)(keys, index, task)
+    return key, ticket, start_id
 
 
 def draw_tasks(
@@ -196,10 +196,10 @@ def report(
     visited: RolloutStates,
     clock: Clock,
     key: Key[Array, ""],
-    judgement: ValueEstimates | None,
+    estimates: ValueEstimates | None,
 ) -> tuple[Key[Array, ""], Any]:
     key, report_key = jax.random.split(key)
-    return key, part.report(state, rollout, RolloutReport(world, visited, clock, report_key, judgement))
+    return key, part.report(state, rollout, RolloutReport(world, visited, clock, report_key, estimates))
 
 
 def teach_tasks(
@@ -210,24 +210,24 @@ def teach_tasks(
     visited: RolloutStates,
     clock: Clock,
     key: Key[Array, ""],
-    judgement: ValueEstimates | None,
+    estimates: ValueEstimates | None,
 ) -> Any:
     """Return the state of tasks after they learned from a rollout. `key`: the same as in `report`."""
     _, report_key = jax.random.split(key)
-    review = RolloutReport(world, visited, clock, jax.random.fold_in(report_key, prng.TASKS), judgement)
+    review = RolloutReport(world, visited, clock, jax.random.fold_in(report_key, prng.TASKS), estimates)
     return part.report(state, rollout, review)
 
 
-def call_on_step(part: Starts, state: Any, action: PyTree[Array], aux: PyTree[Array], reward: Array) -> Any:
-    return part.on_step(state, action, aux, reward)
+def call_on_step(part: Starts, state: Any, action: PyTree[Array], policy_info: PyTree[Array], reward: Array) -> Any:
+    return part.on_step(state, action, policy_info, reward)
 
 
 def onward(part: Starts, reward: Float[Array, " env"]) -> Int[Array, " env"]:
     return part.source_environments(reward)
 
 
-def cut(part: Starts, marks: PyTree[Array], lengths: Int[Array, " env"]) -> Bool[Array, " env"]:
-    return jax.vmap(part.cut)(marks, lengths)
+def cut(part: Starts, start_ids: PyTree[Array], lengths: Int[Array, " env"]) -> Bool[Array, " env"]:
+    return jax.vmap(part.cut)(start_ids, lengths)
 
 
 class HostStarts:
@@ -259,23 +259,23 @@ class HostStarts:
         self.saved: dict[int, bytes] = {}
         self.state: HostStartsState = jax.jit(self.initial, compiler_options=known_options(QUICK))(prng.key(seed))
         self.seen: list[Seen] = []
-        self.marks: list[PyTree[np.ndarray]] = []  # of the episode that each step belongs to
+        self.start_ids: list[PyTree[np.ndarray]] = []  # of the episode that each step belongs to
         self.played: list[PyTree[np.ndarray]] = []  # the task of that episode
         self.waiting: tuple[Any, Any] | None = None  # what `begin_anew` is told once the tasks have learned
 
     @property
-    def judged(self) -> bool:
-        """Return whether a part needs the agent's judgement of each rollout."""
-        return self.part.judged or (self.tasks is not None and self.tasks.judged)
+    def needs_estimates(self) -> bool:
+        """Return whether a part needs the agent's estimates of each rollout."""
+        return self.part.needs_estimates or (self.tasks is not None and self.tasks.needs_estimates)
 
     def initial(self, key: Key[Array, ""]) -> HostStartsState:
         tasks = self.initial_tasks(jax.random.fold_in(key, prng.TASKS))
         key, part_key = jax.random.split(jax.random.fold_in(key, prng.STARTS))
         part = self.now.init(part_key, self.world, self.world.spec, self.num_envs)
         task = tasks.current if isinstance(tasks, TasksState) else None
-        key, _, marks = begin_tickets(self.now, part, self.world, key, jnp.arange(self.num_envs), task)
+        key, _, start_ids = begin_tickets(self.now, part, self.world, key, jnp.arange(self.num_envs), task)
         begun = 0 if self.anew else self.num_envs
-        return HostStartsState(part, marks, jnp.int32(0), key, jnp.int32(begun), tasks)  # type: ignore[arg-type]
+        return HostStartsState(part, start_ids, jnp.int32(0), key, jnp.int32(begun), tasks)  # type: ignore[arg-type]
 
     def initial_tasks(self, key: Key[Array, ""]) -> TasksState | tuple[()]:
         if self.tasks_now is None:
@@ -308,28 +308,31 @@ class HostStarts:
         result: HostStep,
         age: Int[np.ndarray, " env"],
         action: PyTree[Array] = (),
-        aux: PyTree[Array] = (),
+        policy_info: PyTree[Array] = (),
         last: bool = False,
     ) -> HostStep:
-        """Truncate episodes, then restart those that ended. `age`: steps before this one. `action` and `aux`: the
-        agent's, for a part that heeds them. After the `last` step of a rollout, episodes begin in `restart_waiting` if
-        the tasks adapt.
+        """Truncate episodes, then restart those that ended. `age`: steps before this one.
+
+        `action` and `policy_info` are the agent's, for a part with `on_step`. After the `last` step of a rollout,
+        episodes begin in `restart_waiting` if the tasks adapt.
         """
         step = result.step
         told = team.as_one(step, self.world.num_agents)
-        self.marks.append(jax.tree.map(np.asarray, self.state.marks))
+        self.start_ids.append(jax.tree.map(np.asarray, self.state.start_ids))
         if isinstance(self.state.tasks, TasksState):
             self.played.append(jax.tree.map(np.asarray, self.state.tasks.current))
         over = np.asarray(told.terminated | told.truncated)
         cuts = np.zeros(self.num_envs, bool)
         if self.part.cuts:
-            cuts = ~over & np.asarray(self.cut(self.now, self.state.marks, age + 1))
+            cuts = ~over & np.asarray(self.cut(self.now, self.state.start_ids, age + 1))
         if self.part.every_state:
-            self.seen.append(self.make_tickets(over, self.environment.place))
+            self.seen.append(self.make_tickets(over, self.environment.map_position))
         if cuts.any():
             step = step._replace(truncated=team.truncate_teams(step, cuts))
         if self.part.follows_steps:
-            self.state = self.state._replace(part=self.heeded(self.now, self.state.part, action, aux, told.reward))
+            self.state = self.state._replace(
+                part=self.heeded(self.now, self.state.part, action, policy_info, told.reward)
+            )
         observation = result.observation
         if self.part.joins:
             observation = self.join(observation, np.where(over | cuts, -np.inf, told.reward).astype(np.float32))
@@ -389,8 +392,8 @@ class HostStarts:
         if isinstance(tasks, TasksState):
             tasks = self.drawn(self.tasks_now, tasks, self.world, index, over, self.size)
         task: Any = tasks.current if isinstance(tasks, TasksState) else None
-        key, ticket, marks = self.begin(self.now, self.state.part, self.world, self.state.key, index, task)
-        ticket, marks, task = jax.device_get((ticket, marks, task))
+        key, ticket, start_ids = self.begin(self.now, self.state.part, self.world, self.state.key, index, task)
+        ticket, start_ids, task = jax.device_get((ticket, start_ids, task))
         observation = jax.tree.map(np.copy, observation)
         for index in np.flatnonzero(over).tolist():
             number = int(ticket.number[index])
@@ -407,11 +410,13 @@ class HostStarts:
                 seen = self.environment.branch(index, np.asarray(ticket.prefix[index]))
             for batch, one in zip(jax.tree.leaves(observation), jax.tree.leaves(seen), strict=True):
                 batch[index] = one
-        marks = jax.tree.map(
-            lambda new, old: np.where(over.reshape(-1, *[1] * (new.ndim - 1)), new, old), marks, self.state.marks
+        start_ids = jax.tree.map(
+            lambda new, old: np.where(over.reshape(-1, *[1] * (new.ndim - 1)), new, old),
+            start_ids,
+            self.state.start_ids,
         )
         begun = np.int32(self.state.begun + over.sum())
-        self.state = self.state._replace(key=key, marks=marks, begun=begun, tasks=tasks)  # pyrefly: ignore[bad-argument-type]
+        self.state = self.state._replace(key=key, start_ids=start_ids, begun=begun, tasks=tasks)  # pyrefly: ignore[bad-argument-type]
         return observation
 
     def report(
@@ -419,28 +424,28 @@ class HostStarts:
         rollout: Experience,
         clock: Clock,
         fresh: Bool[np.ndarray, " env"],
-        judgement: ValueEstimates | None = None,
+        estimates: ValueEstimates | None = None,
     ) -> None:
         """Report a rollout (leaves `time env ...`) to the parts, and forget the states that starts do not store.
 
         `fresh`: where its first step began an episode, also because the one before was lost.
-        `judgement`: the agent's, for a part that is `judged`.
+        `estimates`: the agent's, for a part with `needs_estimates`.
         """
         if not self.part.every_state:
             self.seen = [self.make_tickets(np.asarray(rollout.ended[-1]), np.zeros(self.num_envs, np.int32))]
         env_states, gone = jax.tree.map(lambda *x: np.stack(x), *self.seen)
-        marks = jax.tree.map(lambda *x: np.stack(x), *self.marks)
+        start_ids = jax.tree.map(lambda *x: np.stack(x), *self.start_ids)
         played = jax.tree.map(lambda *x: np.stack(x), *self.played) if self.played else None
-        visited = RolloutStates(env_states, marks, gone, fresh, played)  # type: ignore[arg-type]
-        self.seen, self.marks, self.played = [], [], []
+        visited = RolloutStates(env_states, start_ids, gone, fresh, played)  # type: ignore[arg-type]
+        self.seen, self.start_ids, self.played = [], [], []
         state = self.state
         if isinstance(tasks := state.tasks, TasksState):
             groups: Any = np.int32(tasks.group) + 1
             world = dataclasses.replace(self.world, slot=groups - np.int32(tasks.first))
-            learned = self.studied(self.tasks_now, tasks.part, world, rollout, visited, clock, state.key, judgement)
+            learned = self.studied(self.tasks_now, tasks.part, world, rollout, visited, clock, state.key, estimates)
             first: Any = np.int32(-(-int(state.begun) // self.size))
             self.state = state = state._replace(tasks=tasks._replace(part=learned, first=first))
-        key, part = self.reported(self.now, state.part, self.world, rollout, visited, clock, state.key, judgement)
+        key, part = self.reported(self.now, state.part, self.world, rollout, visited, clock, state.key, estimates)
         self.state = self.state._replace(part=part, key=key)
         tickets = jax.tree.leaves(part, is_leaf=lambda x: isinstance(x, Ticket))
         held = [np.asarray(x.number).ravel() for x in tickets if isinstance(x, Ticket)]

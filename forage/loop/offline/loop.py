@@ -61,7 +61,7 @@ def check_offline(loop: OfflineLoop) -> None:
 
     def example_info() -> Any:
         agent, spec, key = learner.agent, learner.spec, prng.key(0)
-        return learner.example(agent.init(key, spec), learner.behaviour.init(key, agent, spec)).aux
+        return learner.example(agent.init(key, spec), learner.behaviour.init(key, agent, spec)).policy_info
 
     if jax.tree.leaves(jax.eval_shape(example_info)):
         raise ForageError(

@@ -71,12 +71,12 @@ class AIRL(Discriminating):
     def pay(self, verdict: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return verdict
 
-    def note(self, spec: Spec) -> PyTree[Array]:
+    def example_info(self, spec: Spec) -> PyTree[Array]:
         return jnp.zeros(())
 
     def relabel(self, state: DiscriminatorState, experience: Experience) -> Experience:
         paid = super().relabel(state, experience)
-        return paid._replace(reward=paid.reward - experience.note) if self.entropy else paid
+        return paid._replace(reward=paid.reward - experience.rewards_info) if self.entropy else paid
 
     def learn(
         self,

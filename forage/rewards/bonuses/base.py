@@ -70,7 +70,7 @@ class Bonus(Rewards):
 
     @abc.abstractmethod
     def novelty(self, own: Any, experience: Experience) -> Float[Array, "time batch"]:
-        """i of each transition (leaves `time batch ...`); its note is in `experience.note`."""
+        """i of each transition (leaves `time batch ...`); its information is in `experience.rewards_info`."""
 
     @abc.abstractmethod
     def study(
@@ -85,7 +85,7 @@ class Bonus(Rewards):
         return own
 
     def remark(self, spec: Spec) -> PyTree[Array]:
-        """Return an example of the method's note of one transition."""
+        """Return an example of the method's information on one transition."""
         return ()
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> BonusState:
@@ -99,13 +99,13 @@ class Bonus(Rewards):
             RunningNorm.from_shape(()),
         )
 
-    def note(self, spec: Spec) -> PyTree[Array]:
-        return self.inner.note(spec), self.remark(spec)
+    def example_info(self, spec: Spec) -> PyTree[Array]:
+        return self.inner.example_info(spec), self.remark(spec)
 
     def relabel(self, state: BonusState, experience: Experience) -> Experience:
-        within, own = experience.note
-        given = self.inner.relabel(state.inner, experience._replace(note=within))
-        bonus = self.scale_novelty(state, self.novelty(state.own, experience._replace(note=own)))
+        within, own = experience.rewards_info
+        given = self.inner.relabel(state.inner, experience._replace(rewards_info=within))
+        bonus = self.scale_novelty(state, self.novelty(state.own, experience._replace(rewards_info=own)))
         paid = given.rewards[BONUS] + bonus if BONUS in given.rewards else bonus
         return given._replace(rewards={**given.rewards, BONUS: paid})
 
@@ -117,23 +117,23 @@ class Bonus(Rewards):
     ) -> tuple[BonusState, PyTree[Array], Metrics]:
         inner_key, own_key = jax.random.split(key)
         inner, within, metrics = self.inner.learn(state.inner, rollout, clock, inner_key)
-        own, note, own_metrics = self.study(state.own, rollout, clock, own_key)
+        own, rewards_info, own_metrics = self.study(state.own, rollout, clock, own_key)
         state = state._replace(inner=inner, own=own)
-        novelty = self.novelty(own, rollout._replace(note=note))
+        novelty = self.novelty(own, rollout._replace(rewards_info=rewards_info))
         never, counts = jnp.zeros_like(rollout.ended), rollout.counts.reshape(-1)
         running, returns, rewarded = state.running, state.returns, state.rewarded
         if self.normalise:
             now, seen = discounted_returns(running[0], novelty, never, self.norm_discount)
             running, returns = running.at[0].set(now), returns.update(seen.reshape(-1), counts)
         if self.schedule == "balanced":
-            reward = self.inner.relabel(inner, rollout._replace(note=within)).reward
+            reward = self.inner.relabel(inner, rollout._replace(rewards_info=within)).reward
             now, seen = discounted_returns(running[1], reward, rollout.ended, self.norm_discount)
             running, rewarded = running.at[1].set(now), rewarded.update(seen.reshape(-1), counts)
         state = state._replace(
             running=running, returns=returns, rewarded=rewarded, weight=self.scheduled_weight(rewarded, clock)
         )
         bonus = jnp.sum(self.scale_novelty(state, novelty) * rollout.counts) / jnp.maximum(rollout.counts.sum(), 1)
-        return state, (within, note), metrics | own_metrics | {"bonus": bonus, "bonus_weight": state.weight}
+        return state, (within, rewards_info), metrics | own_metrics | {"bonus": bonus, "bonus_weight": state.weight}
 
     def truncate(self, state: BonusState) -> BonusState:
         return state._replace(

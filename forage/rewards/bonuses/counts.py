@@ -226,7 +226,7 @@ class Counts(Bonus):
         visits = jnp.take_along_axis(own.visits, places.reshape(len(places), -1), 1).min(0).astype(jnp.float32)
         total = visits.reshape(experience.ended.shape) + self.pseudocount
         rare = jax.lax.rsqrt(jnp.where(total > 0, total, 1.0))  # what was never seen counts as seen once
-        return rare * experience.note if self.episode_size else rare
+        return rare * experience.rewards_info if self.episode_size else rare
 
     def study(
         self, own: CountsState, rollout: Experience, clock: Clock, key: Key[Array, ""]

@@ -29,8 +29,8 @@ class TextRewards(Rewards):
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Any:
         return self.inner.init(key, spec, num_envs)
 
-    def note(self, spec: Spec) -> PyTree[Array]:
-        return self.inner.note(spec)
+    def example_info(self, spec: Spec) -> PyTree[Array]:
+        return self.inner.example_info(spec)
 
     def learn(
         self, state: Any, rollout: Experience, clock: Clock, key: Key[Array, ""]

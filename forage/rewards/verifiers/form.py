@@ -44,8 +44,8 @@ class Format(TextRewards):
     def learn(
         self, state: Any, rollout: Experience, clock: Clock, key: Key[Array, ""]
     ) -> tuple[Any, PyTree[Array], Metrics]:
-        state, note, metrics = self.inner.learn(state, rollout, clock, key)
+        state, rewards_info, metrics = self.inner.learn(state, rollout, clock, key)
         apart = jax.tree.map(
             lambda x: x.mean(), {"form": last_info(rollout, "format"), "truth": last_info(rollout, "truth")}
         )
-        return state, note, metrics | apart
+        return state, rewards_info, metrics | apart

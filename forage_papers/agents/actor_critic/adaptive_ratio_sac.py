@@ -73,7 +73,7 @@ class AdaptiveRatioSAC(SAC):
         activity = Activity(jnp.float32(0), jnp.float32(0), jnp.bool_(False))
         return AdaptiveRatioState.extend(super().init(key, spec), activity=activity)
 
-    def due(self, state: AdaptiveRatioState) -> Int[Array, ""]:
+    def num_updates(self, state: AdaptiveRatioState) -> Int[Array, ""]:
         return jnp.where(state.activity.settled, self.updates_per_rollout, self.low_updates)
 
     def learn(

@@ -387,7 +387,7 @@ class MRQ(Agent):
     def observe(self, state: MRQState, rollout: Experience) -> MRQState:
         return state._replace(tally=add_transitions(state.tally, rollout))
 
-    def due(self, state: MRQState) -> Int[Array, ""]:
+    def num_updates(self, state: MRQState) -> Int[Array, ""]:
         interval, updates = self.target_interval, self.updates_per_rollout
         place = self.place(state)
         # A burst that was left off, as by a run that goes on from a data set, is finished first.
@@ -437,7 +437,7 @@ class MRQ(Agent):
         return state._replace(updates=state.updates + 1), metrics, jnp.where(encodes, jnp.nan, error)
 
     def update_targets(self, state: MRQState, due: Bool[Array, ""]) -> MRQState:
-        """Copy the networks to their targets and update the scale of rewards, if `due`."""
+        """Copy the networks to their targets and update the scale of rewards, if they are due."""
         networks = Networks(state.encoder, state.actor, state.critics)
         target = run_if(due, lambda _: networks, state.target)
         known = jnp.where(state.tally.count > 0, state.tally.reward, state.drawn.reward)

@@ -56,8 +56,8 @@ class RLPlus(GRPO):
         """Return the answers of a rollout, and behind them the reference of each group."""
         lesson, experience = super().collect_answers(batch), batch.experience
         first = jax.tree.map(lambda x: x[:, :: self.group_size], experience)
-        aux = jax.tree.map(jnp.zeros_like, first.aux)
-        worked = first._replace(action=first.observation["reference"], aux=aux)
+        policy_info = jax.tree.map(jnp.zeros_like, first.policy_info)
+        worked = first._replace(action=first.observation["reference"], policy_info=policy_info)
         extra = super().collect_answers(batch._replace(experience=worked))
         extra = extra._replace(weight=jnp.where(extra.rows.wrote.any(1), 1.0, 0.0), more=jnp.ones_like(extra.weight))
         lesson = lesson._replace(more=jnp.zeros_like(lesson.weight))

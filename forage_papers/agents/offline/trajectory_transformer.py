@@ -38,7 +38,7 @@ from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
-from forage.nn.vector_transformer import DEVIATION, Cache, Shape, VectorTransformer
+from forage.nn.vector_transformer import DEVIATION, Cache, TransformerConfig, VectorTransformer
 from forage.ops.episodes import alive
 from forage.ops.optimiser import Optimiser, make_named_optimiser
 from forage_papers.agents.offline.beam import BestPlan, Layout, Search, search_beam
@@ -62,7 +62,7 @@ class TokenModel(equinox.Module):
     layout: Layout = equinox.field(static=True)
     actions: Actions = equinox.field(static=True)
 
-    def __init__(self, key: Key[Array, ""], shape: Shape, spec: Spec, context: int, bins: int):
+    def __init__(self, key: Key[Array, ""], shape: TransformerConfig, spec: Spec, context: int, bins: int):
         self.actions = Actions.from_space(spec.action_space)
         self.layout = layout_of(spec)
         size = self.layout.size
@@ -198,8 +198,8 @@ class TrajectoryTransformer(OfflineAgent):
             )
 
     @property
-    def shape(self) -> Shape:
-        return Shape(self.width, self.layers, self.heads, activation=self.activation, dropout=self.dropout)
+    def shape(self) -> TransformerConfig:
+        return TransformerConfig(self.width, self.layers, self.heads, activation=self.activation, dropout=self.dropout)
 
     @property
     def segment(self) -> int:

@@ -62,8 +62,8 @@ class PPOLagrangian(PPO):
     multiplier_rate: float = 0.05  # how far lambda moves for each unit of cost beyond the limit; the authors' step size
 
     @property
-    def streams(self) -> tuple[str, ...]:
-        return (*super().streams, self.cost)
+    def reward_heads(self) -> tuple[str, ...]:
+        return (*super().reward_heads, self.cost)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> LagrangianState:  # type: ignore[override]
         costs = jnp.zeros(self.num_envs * spec.num_agents)

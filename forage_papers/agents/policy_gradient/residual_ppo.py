@@ -81,8 +81,8 @@ class ResidualPPO(PPO):
 
     def act(self, state: Any, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         seen, actions = self.look(state, inputs.observation), state.network.actions
-        correction, hidden, aux = super().act(state, inputs.replace(observation=seen))
-        return actions.to_box(seen["base"] + self.residual_scale * actions.to_unit(correction)), hidden, aux
+        correction, hidden, policy_info = super().act(state, inputs.replace(observation=seen))
+        return actions.to_box(seen["base"] + self.residual_scale * actions.to_unit(correction)), hidden, policy_info
 
     def network_inputs(self, state: Any, rollout: Experience) -> Experience:
         """Return a rollout with the network's inputs in place of observations, and corrections in place of actions."""
@@ -100,8 +100,8 @@ class ResidualPPO(PPO):
     ) -> tuple[Any, Metrics, Float[Array, " env"]]:
         return super().learn(state, batch._replace(experience=self.network_inputs(state, batch.experience)), clock, key)
 
-    def judge(self, state: Any, rollout: Experience) -> ValueEstimates:
-        return super().judge(state, self.network_inputs(state, rollout))
+    def estimate(self, state: Any, rollout: Experience) -> ValueEstimates:
+        return super().estimate(state, self.network_inputs(state, rollout))
 
     def log_probability(self, state: Any, observation: PyTree[Array], action: PyTree[Array]) -> Float[Array, " row"]:
         seen = jax.vmap(lambda one: self.look(state, one))(observation)

@@ -183,7 +183,7 @@ class RPI(PPO):
         norm = self.rollout_norms(state, experience)
 
         # Values, before the policy, as the paper has it
-        policy = jnp.where(experience.counts, experience.aux, self.roll_in)
+        policy = jnp.where(experience.counts, experience.policy_info, self.roll_in)
         newest = ActedSegments.from_rollout(experience._replace(truncated=cut_short(experience)), policy)
         slot = state.rollouts % self.kept_rollouts
         kept = jax.tree.map(lambda all, new: all.at[slot].set(new.astype(all.dtype)), state.kept, newest)
@@ -191,7 +191,7 @@ class RPI(PPO):
         state, lost = self.value(state, norm, newest, jax.random.fold_in(key, 3))
 
         # Policy: PPO, which learns from what the learner plays by itself
-        own = experience.aux == self.learner
+        own = experience.policy_info == self.learner
         source = jnp.where((experience.source == AGENT) & ~own, GUIDE, experience.source)
         told, best = self.with_values(state, norm, experience._replace(source=source))
         improved: Any = super().learn(state, batch._replace(experience=told), clock, key)
@@ -247,5 +247,5 @@ class RPI(PPO):
         now, after = experience.rewards[BASELINE][..., None], experience.rewards[AFTER][..., None]
         return super().apply_to_rollout(network, norm, experience)._replace(value=now, next_value=after)
 
-    def judge(self, state: Any, rollout: Experience) -> ValueEstimates:
-        return super().judge(state, self.with_values(state, self.rollout_norms(state, rollout), rollout)[0])
+    def estimate(self, state: Any, rollout: Experience) -> ValueEstimates:
+        return super().estimate(state, self.with_values(state, self.rollout_norms(state, rollout), rollout)[0])

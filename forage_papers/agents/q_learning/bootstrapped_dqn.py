@@ -200,7 +200,7 @@ class BootstrappedDQN(Agent):
         goal = jax.lax.stop_gradient(total[:, None] + bootstrap[:, None] * value)
         action = jnp.broadcast_to(experience.action[0][:, None], goal.shape)
         error = goal - take_values(self.values(network, prior, now), action)
-        weight = (batch.weight * experience.counts[0])[:, None] * experience.aux[0]
+        weight = (batch.weight * experience.counts[0])[:, None] * experience.policy_info[0]
         loss = jnp.mean(weight * optax.huber_loss(error), axis=0).sum()
         size = jnp.abs(error).mean(1)
         return loss, (size, {"loss": loss, "q": goal.mean() - error.mean(), "error": size.mean()})

@@ -86,9 +86,9 @@ class EnsembleC51(C51):
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
         # Data sets have no masks: everybody learns from all that they hold.
-        aux = batch.experience.aux
-        learners = aux[0] if jax.tree.leaves(aux) else jnp.ones((len(batch.weight), self.members), bool)
-        experience = batch.experience._replace(aux=learners[None])
+        policy_info = batch.experience.policy_info
+        learners = policy_info[0] if jax.tree.leaves(policy_info) else jnp.ones((len(batch.weight), self.members), bool)
+        experience = batch.experience._replace(policy_info=learners[None])
         return super().learn(state, batch._replace(experience=experience), clock, key)
 
     def average(self, network: CategoricalNetwork, observation: PyTree[Array]) -> Float[Array, "rows actions atoms"]:
@@ -101,7 +101,7 @@ class EnsembleC51(C51):
         """Sum the members' losses against the one target; also return their mean divergence from it."""
         experience = batch.experience
         total, last, bootstrap = (x[0] for x in self.fold(experience))
-        places = network.places
+        places = network.support
 
         # The target, from the average of all members
         after = jax.tree.map(lambda x: x[last, jnp.arange(last.shape[0])], experience.next_observation)
@@ -116,7 +116,7 @@ class EnsembleC51(C51):
         logits = jax.vmap(lambda member: of_action(member.spreads(now), taken))(network)
         each = -jnp.sum(goal * jax.nn.log_softmax(logits), axis=-1)
         weight = batch.weight * self.valid(experience)[0]
-        loss = jnp.mean(weight * experience.aux[0].T * each, axis=1).sum()
+        loss = jnp.mean(weight * experience.policy_info[0].T * each, axis=1).sum()
         divergence = each.mean(0) + xlogy(goal, goal).sum(1)
         q = jax.nn.softmax(logits) @ places
         error = jnp.abs(goal @ places - q)

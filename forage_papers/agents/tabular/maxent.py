@@ -101,7 +101,7 @@ class MaxEnt(Agent):
     ) -> tuple[MaxEntState, Metrics, Float[Array, " batch"]]:
         experience = batch.experience
         here = tabular.index(experience.observation)
-        own = experience.counts & (experience.aux == state.rounds)  # in episodes that the round's policy began
+        own = experience.counts & (experience.policy_info == state.rounds)  # in episodes that the round's policy began
         state = state._replace(
             counts=state.counts.add(experience),
             seen=state.seen.at[here].add(own.astype(jnp.float32)),

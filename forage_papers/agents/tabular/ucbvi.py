@@ -85,7 +85,7 @@ class UCBVI(Agent):
     ) -> tuple[UCBVIState, Metrics, Float[Array, " batch"]]:
         experience = batch.experience
         counts = state.counts.add(experience)
-        time = jnp.minimum(experience.aux, state.plan.shape[0] - 1)
+        time = jnp.minimum(experience.policy_info, state.plan.shape[0] - 1)
         here = tabular.index(experience.observation)
         visits = state.visits.at[time.ravel(), here.ravel()].add(experience.counts.ravel().astype(jnp.float32))
         due = (experience.ended & experience.counts).any()

@@ -81,7 +81,7 @@ class E3B(Bonus):
         return adam(self.learning_rate, flat=True)
 
     def novelty(self, own: E3BState, experience: Experience) -> Float[Array, "time batch"]:
-        return experience.note
+        return experience.rewards_info
 
     def study(
         self, own: E3BState, rollout: Experience, clock: Clock, key: Key[Array, ""]

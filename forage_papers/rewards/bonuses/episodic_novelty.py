@@ -131,7 +131,7 @@ class EpisodicNovelty(Bonus):
         return adam(self.learning_rate, flat=True)
 
     def novelty(self, own: EpisodicNoveltyState, experience: Experience) -> Float[Array, "time batch"]:
-        return experience.note
+        return experience.rewards_info
 
     def study(
         self, own: EpisodicNoveltyState, rollout: Experience, clock: Clock, key: Key[Array, ""]

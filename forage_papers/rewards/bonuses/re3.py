@@ -71,7 +71,7 @@ class RE3(Bonus):
         )
 
     def novelty(self, own: RE3State, experience: Experience) -> Float[Array, "time batch"]:
-        return experience.note
+        return experience.rewards_info
 
     def study(
         self, own: RE3State, rollout: Experience, clock: Clock, key: Key[Array, ""]

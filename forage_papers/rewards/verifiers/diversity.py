@@ -80,11 +80,11 @@ class Diversity(TextRewards):
     def learn(
         self, state: DiversityState, rollout: Experience, clock: Clock, key: Key[Array, ""]
     ) -> tuple[DiversityState, PyTree[Array], Metrics]:
-        inner, note, metrics = self.inner.learn(state.inner, rollout, clock, key)
+        inner, rewards_info, metrics = self.inner.learn(state.inner, rollout, clock, key)
         pays = (clock.fraction < self.fraction) | (jnp.asarray(self.fraction) >= 1)
         weight = jnp.asarray(jnp.where(pays, self.weight, 0.0), jnp.float32)
         said = {"diversity": self.diversity(rollout).mean(), "bonus_weight": weight}
-        return DiversityState(inner, weight), note, metrics | said
+        return DiversityState(inner, weight), rewards_info, metrics | said
 
     def truncate(self, state: DiversityState) -> DiversityState:
         return state._replace(inner=self.inner.truncate(state.inner))

@@ -55,7 +55,7 @@ class TextCuriosity(TextRewards):
 
     def surprise(self, experience: Experience) -> Float[Array, " env"]:
         """Return B of each episode."""
-        kept = getattr(experience.aux, "log_probability", None)
+        kept = getattr(experience.policy_info, "log_probability", None)
         if kept is None or kept.shape != experience.action.shape:
             raise ForageError(
                 "TextCuriosity pays for answers that were improbable, and this agent does not keep how probable each "
@@ -72,13 +72,13 @@ class TextCuriosity(TextRewards):
     def learn(
         self, state: CuriosityState, rollout: Experience, clock: Clock, key: Key[Array, ""]
     ) -> tuple[CuriosityState, PyTree[Array], Metrics]:
-        inner, note, metrics = self.inner.learn(state.inner, rollout, clock, key)
+        inner, rewards_info, metrics = self.inner.learn(state.inner, rollout, clock, key)
         done = clock.fraction
         if self.stairs:
             done = jnp.floor(done * self.stairs) / self.stairs
         weight = jnp.asarray(self.weight * (1 - done * (1 - self.final_weight)), jnp.float32)
         said = {"surprise": self.surprise(rollout).mean(), "bonus_weight": weight}
-        return CuriosityState(inner, weight), note, metrics | said
+        return CuriosityState(inner, weight), rewards_info, metrics | said
 
     def truncate(self, state: CuriosityState) -> CuriosityState:
         return state._replace(inner=self.inner.truncate(state.inner))

@@ -123,12 +123,12 @@ class Progress(TextRewards):
         """Return the optimisers of the trunk and the head."""
         return adam(self.trunk_rate, max_gradient_norm=1.0), adam(self.learning_rate, max_gradient_norm=1.0)
 
-    def note(self, spec: Spec) -> PyTree[Array]:
-        return self.inner.note(spec), jnp.zeros(())
+    def example_info(self, spec: Spec) -> PyTree[Array]:
+        return self.inner.example_info(spec), jnp.zeros(())
 
     def relabel(self, state: ProgressState, experience: Experience) -> Experience:
-        within, contribution = experience.note
-        given = self.inner.relabel(state.inner, experience._replace(note=within))
+        within, contribution = experience.rewards_info
+        given = self.inner.relabel(state.inner, experience._replace(rewards_info=within))
         paid = self.share * contribution + self.grounding * executed_mask(experience)
         return given._replace(reward=jnp.where(state.ready, paid, given.reward))
 
@@ -136,7 +136,7 @@ class Progress(TextRewards):
         self, state: ProgressState, rollout: Experience, clock: Clock, key: Key[Array, ""]
     ) -> tuple[ProgressState, PyTree[Array], Metrics]:
         inner, within, metrics = self.inner.learn(state.inner, rollout, clock, key)
-        completion = self.inner.relabel(inner, rollout._replace(note=within)).reward.sum(0)
+        completion = self.inner.relabel(inner, rollout._replace(rewards_info=within)).reward.sum(0)
         context, action = rollout.observation["context"], rollout.action
         trunk_steps, head_steps = self.steps()
 

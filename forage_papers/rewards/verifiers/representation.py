@@ -72,12 +72,12 @@ class Representation(TextRewards):
         assert isinstance(self.model, PretrainedModel)
         return RepresentationState(self.inner.init(key, spec, num_envs), self.model.first())
 
-    def note(self, spec: Spec) -> PyTree[Array]:
-        return self.inner.note(spec), jnp.zeros(())
+    def example_info(self, spec: Spec) -> PyTree[Array]:
+        return self.inner.example_info(spec), jnp.zeros(())
 
     def relabel(self, state: RepresentationState, experience: Experience) -> Experience:
-        within, bonus = experience.note
-        given = self.inner.relabel(state.inner, experience._replace(note=within))
+        within, bonus = experience.rewards_info
+        given = self.inner.relabel(state.inner, experience._replace(rewards_info=within))
         return with_bonus(given, self.weight * bonus)
 
     def learn(
@@ -85,7 +85,7 @@ class Representation(TextRewards):
     ) -> tuple[RepresentationState, PyTree[Array], Metrics]:
         inner_key, own_key = jax.random.split(key)
         inner, within, metrics = self.inner.learn(state.inner, rollout, clock, inner_key)
-        reward = self.inner.relabel(inner, rollout._replace(note=within)).reward.sum(0)
+        reward = self.inner.relabel(inner, rollout._replace(rewards_info=within)).reward.sum(0)
         features = self.mean_hidden(state.network, rollout) @ projection(
             own_key, state.network.architecture.width, self.size
         )

@@ -66,10 +66,10 @@ class SearchStages(TextRewards):
     def learn(
         self, state: StagesState, rollout: Experience, clock: Clock, key: Key[Array, ""]
     ) -> tuple[StagesState, PyTree[Array], Metrics]:
-        inner, note, metrics = self.inner.learn(state.inner, rollout, clock, key)
+        inner, rewards_info, metrics = self.inner.learn(state.inner, rollout, clock, key)
         second = clock.steps >= self.begins
         said = {name: final_info(rollout, name).mean() for name in sorted(NEEDED)}
-        return StagesState(inner, second), note, metrics | said | {"stage": 1.0 + second}
+        return StagesState(inner, second), rewards_info, metrics | said | {"stage": 1.0 + second}
 
     def truncate(self, state: StagesState) -> StagesState:
         return state._replace(inner=self.inner.truncate(state.inner))

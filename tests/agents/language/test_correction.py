@@ -44,9 +44,9 @@ def test_the_loss_is_weighed_by_the_ratio(rule, loss):
     """A sampler that gave each token half of the policy's probability: the ratio is 2, clipped to 1.5."""
     options = {"advantage": "none", "correction": rule, "correction_ceiling": 1.5}
     agent, state, batch = collect(setup_of(**options), reward=[1, 0, 0, 0, 0, 0, 0, 0])
-    aux = batch.experience.aux
-    half = aux._replace(log_probability=aux.log_probability - np.log(2))
-    _, metrics, _ = run_learn(agent, state, batch._replace(experience=batch.experience._replace(aux=half)))
+    policy_info = batch.experience.policy_info
+    half = policy_info._replace(log_probability=policy_info.log_probability - np.log(2))
+    _, metrics, _ = run_learn(agent, state, batch._replace(experience=batch.experience._replace(policy_info=half)))
     np.testing.assert_allclose(metrics["policy_loss"], loss, atol=1e-5)
     np.testing.assert_allclose(metrics["sampler_gap"], np.log(2), atol=1e-5)
     np.testing.assert_allclose(metrics["sampler_kl"], 1 - np.log(2), atol=1e-5)

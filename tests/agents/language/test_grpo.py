@@ -50,12 +50,14 @@ def collect(setup, reward=None, seed: int = 0):
     for turn in range(agent.rollout_length):
         keys = jax.random.split(jax.random.key(seed + turn), agent.num_envs)
         seen = jax.tree.map(jnp.asarray, observation)
-        action, _, aux = jax.jit(jax.vmap(lambda o, k: agent.act(state, ActInputs((), o, k, True))))(seen, keys)
+        action, _, policy_info = jax.jit(jax.vmap(lambda o, k: agent.act(state, ActInputs((), o, k, True))))(seen, keys)
         step = batch.step(np.asarray(action)).step
         paid = step.reward if reward is None else np.asarray(reward, np.float32)
         source = np.zeros(agent.num_envs, np.int32)
         steps.append(
-            Experience(observation, action, paid, step.observation, step.terminated, step.truncated, source, aux)
+            Experience(
+                observation, action, paid, step.observation, step.terminated, step.truncated, source, policy_info
+            )
         )
         observation = step.observation
     experience = jax.tree.map(lambda *x: jnp.stack([jnp.asarray(one) for one in x]), *steps)

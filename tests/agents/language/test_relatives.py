@@ -138,9 +138,9 @@ def lengthy(reward, lengths, info=None, **options):
     action = jnp.where(jnp.arange(100) < jnp.array(lengths)[:, None], 5, 0)[None]
     seen = {"context": jnp.ones((1, 4, 2), jnp.int32), "reference": jnp.zeros_like(action)}
     flags, source = jnp.ones((1, 4), bool), jnp.zeros((1, 4), jnp.int32)
-    aux = Aux(jnp.zeros(action.shape), jnp.ones(action.shape))
+    policy_info = Aux(jnp.zeros(action.shape), jnp.ones(action.shape))
     paid = jnp.array([reward], jnp.float32)
-    experience = Experience(seen, action, paid, seen, flags, flags, source, aux)
+    experience = Experience(seen, action, paid, seen, flags, flags, source, policy_info)
     return agent, Batch(experience._replace(info=info or {}), jnp.ones(4), jnp.arange(4))
 
 

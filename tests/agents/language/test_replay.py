@@ -35,9 +35,9 @@ def test_older_answers_have_the_ratio_to_what_was_recorded_and_added_ones_their_
     # Recorded as it would be now: nothing changes
     assert same(learn(batch._replace(replay=Replay(older, nothing)))[0].network)
     # Recorded as much less probable: its ratio is beyond the bound, and it teaches nothing
-    aux = batch.experience.aux
-    less = aux._replace(log_probability=aux.log_probability.at[:, 0].add(-1.0))
-    moved = batch._replace(experience=batch.experience._replace(aux=less), replay=Replay(older, nothing))
+    policy_info = batch.experience.policy_info
+    less = policy_info._replace(log_probability=policy_info.log_probability.at[:, 0].add(-1.0))
+    moved = batch._replace(experience=batch.experience._replace(policy_info=less), replay=Replay(older, nothing))
     after, metrics, _ = learn(moved)
     assert not same(after.network)
     assert metrics["first_ratio"] == 0 and metrics["sampler_gap"] < 1e-5

@@ -102,7 +102,7 @@ def test_one_member_is_c51():
 
 def test_data_sets_teach_all_members_and_what_is_refused():
     state, now = state_of(), batch((True, True))
-    unmasked = now._replace(experience=now.experience._replace(aux=()))
+    unmasked = now._replace(experience=now.experience._replace(policy_info=()))
     learn = jax.jit(lambda now: AGENT.learn(state, now, CLOCK, jax.random.key(0))[1]["loss"])
     np.testing.assert_allclose(learn(unmasked), learn(now))
     with pytest.raises(ForageError, match="follows one member in each episode"):

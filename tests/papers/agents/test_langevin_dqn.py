@@ -91,9 +91,9 @@ def test_seeds_wander_apart_and_actions_are_greedy():
     states = learn(jax.random.split(jax.random.key(2), 2))
     assert all((leaf[0] != leaf[1]).any() for leaf in jax.tree.leaves(states.network))
     for explore in (True, False):
-        action, hidden, aux = agent.act(start, ActInputs((), jnp.int32(2), jax.random.key(3), explore))
+        action, hidden, policy_info = agent.act(start, ActInputs((), jnp.int32(2), jax.random.key(3), explore))
         assert int(action) == int(jnp.argmax(agent.action_values(start, (), jnp.int32(2))))
-        assert (hidden, aux) == ((), ())
+        assert (hidden, policy_info) == ((), ())
     np.testing.assert_array_equal(agent.probabilities(start, jnp.int32(2), True), np.eye(2)[int(action)])
 
 

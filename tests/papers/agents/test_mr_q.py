@@ -107,7 +107,7 @@ def test_nothing_after_an_end_teaches_the_encoders():
 @pytest.mark.parametrize("spec", first(1, [BOX, CHOICE]))
 def test_encoders_then_critics_and_targets_once_a_turn(spec):
     state = begin(spec)
-    learn, due = jax.jit(AGENT.learn), jax.jit(AGENT.due)
+    learn, due = jax.jit(AGENT.learn), jax.jit(AGENT.num_updates)
     batch = Batch(segments(spec), jnp.ones(3), jnp.arange(3))
 
     def same(a, b):
@@ -168,7 +168,7 @@ def test_seeds_together_take_turns_together():
     states = jax.tree.map(lambda x: jnp.stack([x, x]), begin())
 
     def turns(state):
-        due = jax.lax.fori_loop(0, AGENT.due(state), lambda _, x: x + state.scale, 0.0)
+        due = jax.lax.fori_loop(0, AGENT.num_updates(state), lambda _, x: x + state.scale, 0.0)
         return jax.lax.fori_loop(0, AGENT.place(state), lambda _, x: x + state.scale, due)
 
     program = jax.make_jaxpr(jax.vmap(turns))(states)

@@ -46,7 +46,7 @@ def test_a_lost_step_changes_no_parameter(agent):
             reward=e.reward.at[2].set(reward),
             next_observation=e.next_observation.at[2].set(next_observation),
             source=e.source.at[2].set(source),
-            aux=PolicyInfo((), jnp.full((4, 1), -1.0)) if agent.corrects else (),
+            policy_info=PolicyInfo((), jnp.full((4, 1), -1.0)) if agent.corrects else (),
             version=jnp.zeros((4, 1), jnp.int32),
         )
         return jax.tree.leaves(learn(batch._replace(experience=e)))

@@ -116,7 +116,7 @@ def rollout(policy, source):
 
 def test_advantages_are_from_the_baseline():
     def judge_case():
-        return ONE.judge(saying(ONE.init(jax.random.key(0), SPEC), (3.0, 5.0), (2.0, 2.0)), rollout(0, AGENT))
+        return ONE.estimate(saying(ONE.init(jax.random.key(0), SPEC), (3.0, 5.0), (2.0, 2.0)), rollout(0, AGENT))
 
     found = compute(judge_case)
     delta = np.arange(4.0) + 0.5 * 4 - 4  # the oracle's value, 4, on both sides

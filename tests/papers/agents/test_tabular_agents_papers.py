@@ -43,10 +43,10 @@ def experience(rows, time=None):
     state, action, reward, following, terminated = (np.array(x) for x in zip(*rows, strict=True))
     column = lambda x, dtype: np.asarray(x, dtype)[:, None]  # noqa: E731
     none = column(np.zeros(len(rows)), bool)
-    aux = column(np.arange(len(rows)) if time is None else time, jnp.int32)
+    policy_info = column(np.arange(len(rows)) if time is None else time, jnp.int32)
     return Experience(
         column(state, jnp.int32), column(action, jnp.int32), column(reward, jnp.float32),
-        column(following, jnp.int32), column(terminated, bool), none, column(0 * state, jnp.int32), aux,
+        column(following, jnp.int32), column(terminated, bool), none, column(0 * state, jnp.int32), policy_info,
     )  # fmt: skip
 
 
@@ -228,7 +228,7 @@ def test_a_round_of_maxent_is_of_the_episodes_that_its_policy_began():
 
     def state_after(state, number, ended):
         one = jax.tree.map(lambda x: np.repeat(x, 2, 1), experience([(0, 0, 0.0, 1, 0)]))
-        one = one._replace(observation=np.array([number]), terminated=np.array([ended]), aux=np.array([began]))
+        one = one._replace(observation=np.array([number]), terminated=np.array([ended]), policy_info=np.array([began]))
         return learn(state, Batch(one, np.ones(2), np.arange(2)), CLOCK, KEY)[0]
 
     began = [0, 0]

@@ -18,10 +18,10 @@ def experience(rows, time=None):
     state, action, reward, following, terminated = (np.array(x) for x in zip(*rows, strict=True))
     column = lambda x, dtype: np.asarray(x, dtype)[:, None]  # noqa: E731
     none = column(np.zeros(len(rows)), bool)
-    aux = column(np.arange(len(rows)) if time is None else time, jnp.int32)
+    policy_info = column(np.arange(len(rows)) if time is None else time, jnp.int32)
     return Experience(
         column(state, jnp.int32), column(action, jnp.int32), column(reward, jnp.float32),
-        column(following, jnp.int32), column(terminated, bool), none, column(0 * state, jnp.int32), aux,
+        column(following, jnp.int32), column(terminated, bool), none, column(0 * state, jnp.int32), policy_info,
     )  # fmt: skip
 
 

@@ -88,9 +88,9 @@ def test_options_are_drawn_by_their_values_within_bounds():
     np.testing.assert_allclose(LESSON.shares(jnp.asarray(values)), expected, rtol=1e-5)
     state, _ = beginning()
     state = state._replace(networks=saying(state.networks, options=values.tolist()))
-    _, (_, followed), _, _, memo = acts(state, HiddenState((), LESSON.init_hidden(AGENT, SPEC)))
-    np.testing.assert_allclose(np.bincount(memo, minlength=4) / 4000, expected, atol=0.04)  # 5 deviations
-    np.testing.assert_array_equal(memo, followed.option)
+    _, (_, followed), _, _, behaviour_info = acts(state, HiddenState((), LESSON.init_hidden(AGENT, SPEC)))
+    np.testing.assert_allclose(np.bincount(behaviour_info, minlength=4) / 4000, expected, atol=0.04)  # 5 deviations
+    np.testing.assert_array_equal(behaviour_info, followed.option)
     assert followed.begun.all()
 
 
@@ -157,7 +157,7 @@ def test_nothing_is_learned_of_who_has_left():
 
     @jax.jit
     def report(seen):
-        rollout = Experience(rows, rows, 1.0 * rows, seen, no, no | (source == GONE), source, (), memo=rows)
+        rollout = Experience(rows, rows, 1.0 * rows, seen, no, no | (source == GONE), source, (), behaviour_info=rows)
         return LESSON.report(state, rollout, ActContext(AGENT, beginning()[1], SPEC, CLOCK, KEY))
 
     one, other = report(rows), report(jnp.where(source == GONE, (rows + 1) % 3, rows))
@@ -197,16 +197,18 @@ def test_in_the_loop_it_learns_remembers_and_keeps_to_itself():
             state, clock = carry
             after, _ = loop.iterate(state, clock)
             clock = clock._replace(steps=clock.steps + loop.steps_per_iteration)
-            return (after, clock), after.learner.behaviour.ring.note[0]
+            return (after, clock), after.learner.behaviour.ring.rewards_info[0]
 
         return state, *jax.lax.scan(turn, (state, CLOCK), None, 40)
 
     before, (after, _), options = run()
-    assert after.learner.memory.aux == after.learner.memory.memo == ()  # the agent hears nothing of it
+    assert (
+        after.learner.memory.policy_info == after.learner.memory.behaviour_info == ()
+    )  # the agent hears nothing of it
     lesson = after.learner.behaviour
     assert lesson.novelty.count == 40 * 8 and lesson.updates == 40
     assert set(np.unique(options[-1]).tolist()) == set(range(len(OPTIONS)))  # 64 draws
-    np.testing.assert_array_equal(options[-1], lesson.ring.note[0])
+    np.testing.assert_array_equal(options[-1], lesson.ring.rewards_info[0])
     np.testing.assert_array_equal(lesson.ring.observation, after.learner.memory.observation)
     start = before.learner.behaviour
     for name in lesson.networks._fields:

@@ -44,7 +44,7 @@ def test_episodes_are_the_learners_or_handed_over_once_for_good(pretraining):
             now = ActContext(TAUGHT, state, spec, Clock(jnp.int32(999), jnp.float32(1e6)), key)
             decision = decide(behaviour, (), hidden, observation, now)
             best = TAUGHT.select_policy(state, observation)
-            return decision.hidden, (decision.aux, decision.source, decision.action, best)
+            return decision.hidden, (decision.policy_info, decision.source, decision.action, best)
 
         def episode(key):
             return jax.lax.scan(step, begin(behaviour, TAUGHT, spec), jax.random.split(key, 5))[1]

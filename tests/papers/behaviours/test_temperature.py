@@ -46,16 +46,16 @@ def test_the_first_rollout_sets_the_entropy_that_is_held():
         GRPO(), (), Spec("text:here", space, space), Clock(jnp.int32(0), jnp.float32(1)), jax.random.key(0)
     )
     action = jnp.array([[[3, 2, 0], [4, 5, 2]]])
-    aux = GRPO  # stands for anything with log-probabilities
+    policy_info = GRPO  # stands for anything with log-probabilities
 
     def rollout(log_p):
-        aux.log_probability = log_p * (action > 0)
-        return Experience((), action, jnp.zeros((1, 2)), (), None, None, None, aux)
+        policy_info.log_probability = log_p * (action > 0)
+        return Experience((), action, jnp.zeros((1, 2)), (), None, None, None, policy_info)
 
     state = behaviour.report(TemperatureState(jnp.float32(1.0), jnp.zeros(()), jnp.int32(0)), rollout(-0.5), moment)
     assert (state.temperature, state.target, state.rollouts) == (1, 0.5, 1)
     assert behaviour.report(state, rollout(-0.1), moment).temperature > 1
-    del aux.log_probability
+    del policy_info.log_probability
 
 
 @pytest.mark.thorough
@@ -74,10 +74,8 @@ def test_the_learner_scores_each_token_at_its_temperature():
 
     decision = act(seen, jax.random.split(jax.random.key(1), 8))
     step = batch.step(np.asarray(decision.action)).step
-    source = np.zeros(8, np.int32)
-    one = Experience(
-        seen, decision.action, step.reward, step.observation, step.terminated, step.truncated, source, decision.aux
-    )
+    ends, source = (step.terminated, step.truncated), np.zeros(8, np.int32)
+    one = Experience(seen, decision.action, step.reward, step.observation, *ends, source, decision.policy_info)
     rows = agent.rows(Batch(jax.tree.map(lambda x: jnp.asarray(x)[None], one), jnp.ones(8), jnp.arange(8)))
     assert rows.temperature.shape == rows.wrote.shape and rows.temperature[0, 0] == 2
     score = jax.jit(lambda rows: agent.score_tokens(state.network, state, rows)[0])

@@ -18,7 +18,7 @@ def drawing(size, length):
 
     def draw(state, clock, key):
         now = moment(clock, key)
-        state = MEMORY.turn(state, size, length, now)
+        state = MEMORY.advance(state, size, length, now)
         batch = MEMORY.sample(state, size, length, now)
         return state, batch, batch.experience.reward
 

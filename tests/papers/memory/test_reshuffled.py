@@ -15,7 +15,7 @@ def drawing(memory, size, length):
 
     def draw(state, clock, key):
         now = moment(clock, key)
-        state = memory.turn(state, size, length, now)
+        state = memory.advance(state, size, length, now)
         batch = memory.sample(state, size, length, now)
         return state, batch.index, batch.experience.reward
 

@@ -98,7 +98,7 @@ def test_the_best_understood_answers_stand_in_groups_that_failed(tmp_path):
     assert (lesson.action[0, [0, *range(3, 9)]] == 7).all()
     assert lesson.reward.tolist() == [[0, 1, 1, 0, 1, 0, 0, 0, 0]]
     assert lesson.source.tolist() == [[AGENT, DATASET, DATASET, *[AGENT] * 6]]
-    assert not lesson.aux[0, 1:3].any() and (lesson.aux[0, 0] == 3.5).all()
+    assert not lesson.policy_info[0, 1:3].any() and (lesson.policy_info[0, 0] == 3.5).all()
     assert (
         lesson.info["truth"].tolist() == [[0, 1, 1, 0, 1, 0, 0, 0, 0]] and np.isnan(lesson.info["tokens"][0, 1:3]).all()
     )

@@ -44,8 +44,8 @@ def live(memory, rollouts):
         clock = Clock(4 * number + 4, jnp.float32(100))
         moment = ActContext(None, (), SPEC, clock, jax.random.fold_in(jax.random.key(0), number))
         state = memory.add(state, rollout, clock._replace(steps=4 * number))
-        state = memory.turn(state, 1, 1, moment)
-        return memory.rest(state), memory.sample(state, 1, 1, moment)
+        state = memory.advance(state, 1, 1, moment)
+        return memory.after_updates(state), memory.sample(state, 1, 1, moment)
 
     batches = []
     for number, rollout in enumerate(rollouts):
@@ -65,7 +65,7 @@ def test_a_success_takes_a_place_in_a_group_that_failed_from_the_same_beginning(
     # The first prompt's first answer is the old success with all that was recorded; the second prompt has none
     assert second.experience.reward.tolist() == [[1, 0, 0, 0]]
     assert second.experience.action[0, :, 0].tolist() == [3, 4, 4, 4]
-    assert second.experience.aux.log_probability[0, 0, 0] == pytest.approx(-0.3)
+    assert second.experience.policy_info.log_probability[0, 0, 0] == pytest.approx(-0.3)
     assert second.replay.older.tolist() == [True, False, False, False]
     assert np.isnan(second.replay.advantage).all() and (second.weight == 1).all()
     # A group with a success of its own keeps its answers

@@ -103,7 +103,7 @@ def test_the_bonus_is_noted_and_scaled_by_how_new_it_is_to_the_run():
     assert (alpha < 1).any() and (alpha > 1.5).any()
     assert {"inverse_loss", "rnd_loss", "lifelong_scale"} <= metrics.keys()
     # What is replayed keeps the bonus it was noted with.
-    later, _, _ = learn(rewards, state, rollout._replace(note=()), KEY)
+    later, _, _ = learn(rewards, state, rollout._replace(rewards_info=()), KEY)
     np.testing.assert_array_equal(relabel(rewards, later, rollout).rewards["bonus"], found)
 
 

@@ -52,12 +52,12 @@ def scores(environment: TextEnvironment, place: int, most: float = 0.5) -> np.nd
 
 def test_answers_go_on_beside_new_prompts():
     environment, starts, context = begin()
-    mark = starts.state.marks
+    mark = starts.state.start_ids
     assert mark.prompt.tolist() == [0, 0, 1, 1] + [-1] * 8  # trees of 6 answers to each of two prompts
     assert (context[0] == context[1]).all() and (context[0] != context[2]).any()
     # The first is mixed: ceil(2 exp(-1/2)) = 2 are branched. The second is not solved: both, and before the first
     after = step_on(environment, starts, [1, 0, 0, 0] + [0] * 8, scores(environment, 3))
-    mark = starts.state.marks
+    mark = starts.state.start_ids
     assert mark.stem.tolist() == [2, 2, 3, 3, 0, 0, 1, 1] + [-1] * 4
     assert mark.prompt.tolist() == [1, 1, 1, 1, 0, 0, 0, 0, 2, 2, 3, 3]
     assert mark.length.tolist() == [3] * 8 + [0] * 4 and mark.rollout.tolist() == [1] * ENVS
@@ -75,7 +75,7 @@ def test_easy_prompts_go_on_where_their_steps_are_attended_to():
     seen = scores(environment, 2)
     seen[2:4, 2] = 0.9
     step_on(environment, starts, [1, 1, 1, 1] + [0] * 8, seen)
-    mark = starts.state.marks
+    mark = starts.state.start_ids
     assert mark.prompt.tolist() == [1] * 2 + [2, 2, 3, 3] + [-1] * 6  # one answer: ceil(2 exp(-1))
     assert set(mark.stem[:2].tolist()) <= {2, 3} and mark.stem[0] == mark.stem[1]
     assert starts.state.part.influence == pytest.approx((0.5 + 0.9) / 2 / 7) and starts.state.part.easy == 2

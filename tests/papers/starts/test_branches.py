@@ -51,18 +51,21 @@ def test_a_rollout_is_a_tree(each):
     answer = np.zeros((4, environment.longest), np.int32)
     answer[:, :6] = np.arange(20, 44).reshape(4, 6)
     answer[:, 6] = environment.ends + 1
-    aux = Aux(jnp.zeros(answer.shape), jnp.zeros(4))  # type: ignore[arg-type]
+    policy_info = Aux(jnp.zeros(answer.shape), jnp.zeros(4))  # type: ignore[arg-type]
     for depth, length in ((1, 3), (2, 5)):
-        after = starts.after_step(environment.step(answer if depth == 1 else answer[::-1]), zeros, answer, aux)
+        after = starts.after_step(environment.step(answer if depth == 1 else answer[::-1]), zeros, answer, policy_info)
         context = after.observation["context"]
         stems = range(4) if each else (0, 0, 2, 2)
         for index, stem in enumerate(stems):
             assert context[index, -length:].tolist() == answer[stem, :length].tolist()
             prompt = context[index, :-length][-20:]
             assert prompt.tolist() == prompts[index, -20:].tolist()
-        assert starts.state.marks.depth.tolist() == [depth] * 4 and starts.state.marks.length.tolist() == [length] * 4
-    after = starts.after_step(environment.step(answer), zeros, answer, aux)
-    assert starts.state.marks.depth.tolist() == [0] * 4 and starts.state.marks.prompt.tolist() == [2, 2, 3, 3]
+        assert (
+            starts.state.start_ids.depth.tolist() == [depth] * 4
+            and starts.state.start_ids.length.tolist() == [length] * 4
+        )
+    after = starts.after_step(environment.step(answer), zeros, answer, policy_info)
+    assert starts.state.start_ids.depth.tolist() == [0] * 4 and starts.state.start_ids.prompt.tolist() == [2, 2, 3, 3]
     assert (after.observation["context"] != prompts).any()
     environment.close()
 

@@ -66,17 +66,22 @@ class ReBRAC(TD3BC):
         now, after = (jax.tree.map(lambda x, i=i: x[i : i + 1], batch.experience) for i in range(2))
         # Left out is what does not count.
         source = jnp.where(now.truncated, GONE, now.source)
-        now = now._replace(aux=jax.vmap(jax.vmap(state.actor.actions.action_features))(after.action), source=source)
+        now = now._replace(
+            policy_info=jax.vmap(jax.vmap(state.actor.actions.action_features))(after.action), source=source
+        )
         return super().learn(state, batch._replace(experience=now), clock, key)
 
     def target(self, state: State, inputs: UpdateInputs) -> Float[Array, " batch"]:
-        """Compute r + discount (1 - terminated) (min_j Q'_j(s', a') - critic_cloning |a' - a~|^2); `now.aux` is a~."""
+        """Compute r + discount (1 - terminated) (min_j Q'_j(s', a') - critic_cloning |a' - a~|^2).
+
+        a~ is `now.policy_info`.
+        """
         now, keys = inputs.now, inputs.keys
         noise = jnp.clip(self.target_noise * inputs.next_noise, -self.target_noise_clip, self.target_noise_clip)
         action = self.noisy(state.target_actor(now.next_observation), noise)
         value = each_value(state.target_critics, now.next_observation, action, key=keys.target)
         value = min_of_subset(value, self.target_subset, keys.subset)
-        value = value - self.critic_cloning * jnp.sum((action - now.aux) ** 2, axis=-1)
+        value = value - self.critic_cloning * jnp.sum((action - now.policy_info) ** 2, axis=-1)
         return now.reward + self.discount * jnp.where(now.terminated, 0.0, value)
 
     def distance(

@@ -165,8 +165,8 @@ class Recurrent(ActorCritic):
         hidden, summary = state.actor.summary.step(inputs.hidden, inputs.observation)
         inner = state._replace(actor=state.actor.inner)
         inputs = inputs.replace(hidden=(), observation=summary)
-        action, _, aux = super().act(inner, inputs)  # pyrefly: ignore[abstract-method-call]
-        return action, hidden, aux
+        action, _, policy_info = super().act(inner, inputs)  # pyrefly: ignore[abstract-method-call]
+        return action, hidden, policy_info
 
     def histories(
         self, actions: Actions, batch: Batch
@@ -183,7 +183,7 @@ class Recurrent(ActorCritic):
         weight = (batch.weight * counts).reshape(-1) * counts.size / jnp.maximum(counts.sum(), 1)
         # What comes after an end is as if nobody had been there.
         told = experience._replace(source=jnp.where(counts, experience.source, GONE))
-        told = told._replace(observation=(), next_observation=(), aux=(), note=())
+        told = told._replace(observation=(), next_observation=(), policy_info=(), rewards_info=())
         told = merge_time(told)
         told = told._replace(observation=EarlierSteps(seen), next_observation=LaterSteps(seen))
         return told, jax.vmap(actions.action_features)(told.action), weight, counts

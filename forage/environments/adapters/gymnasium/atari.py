@@ -62,13 +62,13 @@ class AtariPreprocessing(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self.env.unwrapped.ale  # pyrefly: ignore[missing-attribute]
 
     @property
-    def places(self) -> tuple[int] | None:
+    def map_shape(self) -> tuple[int] | None:
         """Return the number of rooms of the game; `None` if its RAM address of the room is unknown."""
         room = ROOMS.get(getattr(self.env.unwrapped, "_game", ""))
         return None if room is None else (room.count,)
 
     @property
-    def place(self) -> int:
+    def map_position(self) -> int:
         """Return the room that the player is in, read from the emulator's memory. Agents do not see it."""
         room = ROOMS[self.env.unwrapped._game]  # pyrefly: ignore[missing-attribute]
         return int(self.ale.getRAM()[room.address])

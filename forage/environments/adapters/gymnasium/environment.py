@@ -207,7 +207,7 @@ class GymnasiumEnvironment(HostEnvironment):
             seen, earned, over, clock, info = step_environment(env, chosen, self.reward_names)
             self._no_mask(info)
             if self._maps:
-                places.append(self._maps[index].place)
+                places.append(self._maps[index].map_position)
             reward[index] = earned
             self._layout.write(observation, index, seen, self._steps)
             if kept:
@@ -286,11 +286,11 @@ class GymnasiumEnvironment(HostEnvironment):
         return self._frames_per_second
 
     @property
-    def places(self) -> tuple[int, ...] | None:
-        return self._maps[0].places if self._maps else None
+    def map_shape(self) -> tuple[int, ...] | None:
+        return self._maps[0].map_shape if self._maps else None
 
     @property
-    def place(self) -> Int[np.ndarray, " env"]:
+    def map_position(self) -> Int[np.ndarray, " env"]:
         return self._place
 
     @property

@@ -101,9 +101,9 @@ def horizon(env: Any) -> int | None:
 
 
 def map_layer(env: Any) -> Any:
-    """Return the layer that reports its position on a map (`places` and `place`); `None` if there is none."""
+    """Return the layer that reports its position on a map (`map_shape` and `map_position`); `None` if there is none."""
     layer = env
-    while getattr(layer, "places", None) is None:
+    while getattr(layer, "map_shape", None) is None:
         if not isinstance(layer, gymnasium.Wrapper):
             return None
         layer = layer.env

@@ -144,9 +144,9 @@ class DSRL(SAC):
         return jax.vmap(one)(observation, noise)
 
     def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        chosen, hidden, aux = super().act(state, inputs.replace(noise=None))
+        chosen, hidden, policy_info = super().act(state, inputs.replace(noise=None))
         row = jax.tree.map(lambda x: jnp.asarray(x)[None], inputs.observation)
-        return state.base.actions.to_box(self.decode_noise(state, row, chosen[None])[0]), hidden, aux
+        return state.base.actions.to_box(self.decode_noise(state, row, chosen[None])[0]), hidden, policy_info
 
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]

@@ -107,8 +107,8 @@ class Residual(ActorCritic):
 
     def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         seen, actions = self.look(state, inputs.observation), state.actor.actions
-        residual, hidden, aux = super().act(state, inputs.replace(observation=seen))  # pyrefly: ignore[abstract-method-call]
-        return actions.to_box(self.executed_action(seen, actions.to_unit(residual))), hidden, aux
+        residual, hidden, policy_info = super().act(state, inputs.replace(observation=seen))  # pyrefly: ignore[abstract-method-call]
+        return actions.to_box(self.executed_action(seen, actions.to_unit(residual))), hidden, policy_info
 
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]

@@ -77,7 +77,7 @@ class AttnRL(GRPO):
     usual_starts: ClassVar[str] = "attention-branches"
     replays: ClassVar[bool] = False
     whole_episodes: ClassVar[bool] = False  # all that a rollout holds is one answer of each environment
-    marks: ClassVar[bool] = True
+    needs_start_ids: ClassVar[bool] = True
     ranges: ClassVar[Ranges] = {
         **GRPO.ranges,
         "rollout_length": Range(1, 1),
@@ -127,20 +127,20 @@ class AttnRL(GRPO):
     def act(self, state: AttnState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:  # type: ignore[override]
         """Write an answer; in training, read it once more for the influence of its steps."""
         policy = LanguageState(state.network, (), (), state.end, state.known)
-        tokens, hidden, aux = super().act(policy, inputs)
+        tokens, hidden, policy_info = super().act(policy, inputs)
         if not inputs.explore:
-            return tokens, hidden, aux
+            return tokens, hidden, policy_info
         whole, new = jnp.concatenate([inputs.observation["context"], tokens]), len(tokens)
         attention = state.network.attention(jnp.maximum(whole - 1, 0)[None], (whole != Tokens.PAD)[None])
         step = steps_between(jnp.maximum(tokens - 1, 0), self.breaks)
         influence = forward_influence(attention[:, 0, :, -new:, -new:], step, tokens != Tokens.PAD, self.distance)
-        return tokens, hidden, AttnAux(aux.log_probability, aux.temperature, influence)
+        return tokens, hidden, AttnAux(policy_info.log_probability, policy_info.temperature, influence)
 
     def learn(  # type: ignore[override]
         self, state: AttnState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[AttnState, Metrics, Float[Array, " env"]]:
         rows, experience, begun = self.rows(batch), batch.experience, state.begun
-        reward, mark = experience.reward[0], jax.tree.map(lambda x: x[0], experience.mark)
+        reward, mark = experience.reward[0], jax.tree.map(lambda x: x[0], experience.start_id)
         own = (experience.source == AGENT)[0]
         # After a failure the answers before may not be those that these go on from
         follows = (mark.rollout == begun.rollout + 1).all()

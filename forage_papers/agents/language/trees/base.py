@@ -40,7 +40,7 @@ class TreeAgent(GRPO):
     usual_starts: ClassVar[str] = "branches"
     corrects_sampler: ClassVar[bool] = False
     whole_episodes: ClassVar[bool] = False  # a rollout has several answers of each environment
-    marks: ClassVar[bool] = True
+    needs_start_ids: ClassVar[bool] = True
     each: ClassVar[bool] = False  # every answer is branched from, rather than the first of each group
     ranges: ClassVar[Ranges] = {**GRPO.ranges, "rollout_length": Range(2)}
     needs: ClassVar[Needs] = Needs(single_turn=True)
@@ -78,7 +78,7 @@ class TreeAgent(GRPO):
     ) -> tuple[LanguageState, Metrics, Float[Array, " env"]]:
         shape = (self.rollout_length, -1, self.group_size)
         rows = jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), self.rows(batch))
-        experience, mark = batch.experience, batch.experience.mark
+        experience, mark = batch.experience, batch.experience.start_id
         right = outcomes(jax.tree.map(lambda x: x[None], experience))  # each step is an episode
         tree = Tree(experience.reward.reshape(shape), mark.length.reshape(shape), rows.wrote, right.reshape(shape))
         advantage, weight = self.credit(tree)

@@ -106,8 +106,8 @@ class ATGRPO(GRPO):
             mine = inputs.observation["role"] == role
             read = inputs.observation | {"context": jnp.where(mine, inputs.observation["context"], Tokens.PAD)}
             policy = state.role_state(role)._replace(optimiser=(), reference=())
-            tokens, _, aux = super().act(policy, inputs.replace(observation=read))
-            now = tokens, aux
+            tokens, _, policy_info = super().act(policy, inputs.replace(observation=read))
+            now = tokens, policy_info
             found = now if found is None else jax.tree.map(lambda a, b, mine=mine: jnp.where(mine, a, b), now, found)
         return found[0], inputs.hidden, found[1]
 

@@ -56,7 +56,7 @@ def taught_batch(agent, setup, action=None):
         terminated=~flags,
         truncated=flags,
         source=jnp.zeros((1, 8), jnp.int32).at[0, 0].set(DATASET),
-        aux=Aux(kept, kept),
+        policy_info=Aux(kept, kept),
     )
     return Batch(experience, jnp.ones(8), jnp.arange(8), Replay(flags[0], jnp.full(8, jnp.nan)))
 

@@ -40,8 +40,8 @@ def batch_of(reward: list[list[float]], new: int = 3) -> Batch:
     role = jnp.broadcast_to(jnp.arange(len(paid))[:, None] % 2, paid.shape)
     seen = {"context": context, "reference": jnp.zeros_like(action), "role": role}
     flags, source = jnp.zeros(paid.shape, bool), jnp.zeros(paid.shape, jnp.int32)
-    aux = Aux(jnp.zeros(action.shape), jnp.ones(action.shape))
-    return Batch(Experience(seen, action, paid, seen, flags, flags, source, aux), jnp.ones(4), jnp.arange(4))
+    policy_info = Aux(jnp.zeros(action.shape), jnp.ones(action.shape))
+    return Batch(Experience(seen, action, paid, seen, flags, flags, source, policy_info), jnp.ones(4), jnp.arange(4))
 
 
 def test_each_turn_of_a_group_is_compared_by_itself():
@@ -102,13 +102,13 @@ def test_the_policy_whose_turn_it_is_writes():
         told = seen | {"role": jnp.asarray(role)}
         return jax.jit(jax.vmap(lambda o, k: agent.act(state, ActInputs((), o, k, False))))(told, keys)
 
-    both, _, aux = write_file(state, [0, 1, 1, 0])
+    both, _, policy_info = write_file(state, [0, 1, 1, 0])
     for role, mine in ((0, [0, 3]), (1, [1, 2])):
         alone = LanguageState(state.network[role], (), (), state.end, state.known)
         found, _, scores = write_file(alone, [0, 0, 0, 0])
         assert np.array_equal(both[np.array(mine)], found[np.array(mine)])
         np.testing.assert_allclose(
-            aux.log_probability[np.array(mine)], scores.log_probability[np.array(mine)], rtol=1e-4, atol=1e-5
+            policy_info.log_probability[np.array(mine)], scores.log_probability[np.array(mine)], rtol=1e-4, atol=1e-5
         )
 
 

@@ -47,9 +47,13 @@ def collect(agent, state, setup, mark, reward, seed):
     learner, batch = setup.learner(), setup.environment(agent.num_envs)
     observation = jax.tree.map(jnp.asarray, batch.reset(seed))
     keys = jax.random.split(jax.random.key(seed), agent.num_envs)
-    action, _, aux = jax.jit(jax.vmap(lambda o, k: agent.act(state, ActInputs((), o, k, True))))(observation, keys)
+    action, _, policy_info = jax.jit(jax.vmap(lambda o, k: agent.act(state, ActInputs((), o, k, True))))(
+        observation, keys
+    )
     flags, source = jnp.zeros(agent.num_envs, bool), jnp.zeros(agent.num_envs, jnp.int32)
-    told = Experience(observation, action, jnp.asarray(reward), observation, ~flags, flags, source, aux, mark=mark)
+    told = Experience(
+        observation, action, jnp.asarray(reward), observation, ~flags, flags, source, policy_info, start_id=mark
+    )
     assert learner.spec.horizon == 1
     return Batch(jax.tree.map(lambda x: x[None], told), jnp.ones(agent.num_envs), jnp.arange(agent.num_envs))
 
@@ -66,7 +70,7 @@ def test_first_answers_are_learned_from_one_rollout_later_against_the_policy_tha
     none, spare = np.full(6, -1), [-1] * 4
     mark = AnswerMark(np.zeros(6, int), np.array([0, 0, *spare]), none, np.zeros(6, int))  # type: ignore[arg-type]
     batch = collect(agent, state, setup, mark, [1.0, 0, 0, 0, 0, 0], 0)
-    first = batch.experience.aux.influence
+    first = batch.experience.policy_info.influence
     assert (first[0, :, 0] == 0).all() and ((first[0] >= 0) == (batch.experience.action[0] > 0)).all()
     learn = jax.jit(lambda state, batch: agent.learn(state, batch, clock, key)[:2])
     waited, metrics = learn(state, batch)

@@ -51,9 +51,9 @@ def test_the_best_answer_is_learned_from():
 
 def test_the_first_answer_of_a_group_is_greedy():
     decision, _ = act_out(setup_of("remax"), "remax")
-    assert decision.aux.temperature[:, 0].tolist() == [0, 1, 1, 1] * 2
+    assert decision.policy_info.temperature[:, 0].tolist() == [0, 1, 1, 1] * 2
     assert (np.asarray(decision.source) == AGENT).all()
-    assert (np.asarray(decision.aux.log_probability)[::4] == 0).all()
+    assert (np.asarray(decision.policy_info.log_probability)[::4] == 0).all()
 
 
 @pytest.mark.parametrize(

@@ -33,10 +33,10 @@ def test_loop_by_hand():
     action[1, 0, :2] = 6
     reward = jnp.array([[1.0, 0, 0], [0, 0, 0]])
     flags = jnp.zeros((2, 3), bool)
-    aux = Aux(jnp.zeros(action.shape), jnp.ones((2, 3)))
+    policy_info = Aux(jnp.zeros(action.shape), jnp.ones((2, 3)))
     seen = {"context": jnp.ones((2, 3, 2), jnp.int32), "reference": jnp.zeros(action.shape, jnp.int32)}
     source = jnp.zeros((2, 3), jnp.int32)
-    experience = Experience(seen, jnp.asarray(action), reward, seen, flags, flags, source, aux)
+    experience = Experience(seen, jnp.asarray(action), reward, seen, flags, flags, source, policy_info)
     agent = LOOP(model=model(), num_envs=3, group_size=3, rollout_length=2)
     lesson = agent.lesson(Batch(experience, jnp.ones(3), jnp.arange(3)))
     np.testing.assert_allclose(lesson.advantage[0], [[1, 0, 0, 0], [1, 1, 0, 0]])  # 1 - mean(0, 0)
@@ -79,9 +79,9 @@ def replay(agent: Any, state: Any, waiting: float) -> Batch:
     seen = {"context": context, "reference": jnp.zeros_like(action)}
     after = seen | {"context": jnp.zeros_like(context)}
     flags, reward = jnp.zeros((1, 3), bool), jnp.array([[1.0, 0.0, waiting]])
-    aux = Aux(jnp.zeros(action.shape), jnp.ones((1, 3)))  # type: ignore[arg-type]
+    policy_info = Aux(jnp.zeros(action.shape), jnp.ones((1, 3)))  # type: ignore[arg-type]
     source = jnp.zeros((1, 3), jnp.int32)
-    return Batch(Experience(seen, action, reward, after, flags, flags, source, aux), jnp.ones(3), jnp.arange(3))
+    return Batch(Experience(seen, action, reward, after, flags, flags, source, policy_info), jnp.ones(3), jnp.arange(3))
 
 
 @pytest.mark.thorough

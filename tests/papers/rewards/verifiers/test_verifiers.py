@@ -67,8 +67,8 @@ def rollout_of(reward=(1, 0, 0, 0), log_p=-0.5):
 @jax.jit
 def make_one(rewards, rollout, clock):
     state = rewards.init(jax.random.key(0), SPEC, 4)
-    state, note, metrics = rewards.learn(state, rollout, clock, jax.random.key(1))
-    found = rewards.relabel(state, rollout._replace(note=note))
+    state, rewards_info, metrics = rewards.learn(state, rollout, clock, jax.random.key(1))
+    found = rewards.relabel(state, rollout._replace(rewards_info=rewards_info))
     return found.reward, found.rewards.get("bonus", jnp.zeros((2, 4))), metrics
 
 
@@ -148,7 +148,7 @@ DONE = np.array([[1, 0, 1, 1], [1, 1, NAN, 0]], np.float32)
 
 def test_turns_are_paid_what_they_contribute_and_for_being_carried_out():
     contribution = np.array([[0.5, 1, 0.25, 0], [0, -1, 0, 0.5]], np.float32)
-    rollout = rollout_of()._replace(info={"executed": DONE}, note=((), contribution))
+    rollout = rollout_of()._replace(info={"executed": DONE}, rewards_info=((), contribution))
     rewards, state = Progress(reader(), share=2.0, grounding=0.5), ProgressState((), None, (), jnp.bool_(True))
     # The first and the third are over after a turn: what waits is not carried out
     expected = 2 * contribution + np.array([[0.5, 0, 0.5, 0.5], [0, 0.5, 0, 0]])
@@ -167,8 +167,8 @@ def test_contributions_come_to_sum_to_the_completion():
 
     @jax.jit
     def run_learn(state, steps):
-        state, note, metrics = rewards.learn(state, rollout, Clock(steps, jnp.float32(1000)), jax.random.key(1))
-        return state, note[1], metrics
+        state, rewards_info, metrics = rewards.learn(state, rollout, Clock(steps, jnp.float32(1000)), jax.random.key(1))
+        return state, rewards_info[1], metrics
 
     state = rewards.init(jax.random.key(0), told, 4)
     first = run_learn(state, jnp.int32(499))
@@ -195,4 +195,4 @@ def test_what_is_no_text_and_has_no_verifier_is_refused():
     with pytest.raises(ForageError, match="reads 4"):
         check(Representation(model=Transformer(jax.random.key(0), Architecture(30, 8, 1, 2, 8, 4))), SPEC)
     with pytest.raises(ForageError, match="grpo does"):
-        pay(TextCuriosity(), rollout_of()._replace(aux=()))
+        pay(TextCuriosity(), rollout_of()._replace(policy_info=()))
