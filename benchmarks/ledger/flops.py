@@ -16,16 +16,16 @@ from forage.core.types import Clock
 from forage.loop.learner import Learner
 
 
-def flops_per_step(learner: Learner, mark: Any = ()) -> float:
+def flops_per_step(learner: Learner, start_id: Any = ()) -> float:
     """Count the operations of acting and learning for each step of one environment, after learning has started.
 
-    `mark` has the shapes of an episode's mark, for an agent that uses them.
+    `start_id` has the shapes of an `Experience.start_id`, for an agent that uses them.
     """
     agent, agents = learner.agent, learner.spec.num_agents
     envs, time = agent.num_envs, agent.rollout_length
     key, clock = prng.key(0), Clock(jax.numpy.int32(0), jax.numpy.float32(1))
-    state = jax.eval_shape(lambda mark: learner.init(key, mark=mark), mark)
-    example = jax.eval_shape(lambda *parts: learner.example(*parts), state.agent, state.behaviour, mark)
+    state = jax.eval_shape(lambda start_id: learner.init(key, start_id=start_id), start_id)
+    example = jax.eval_shape(lambda *parts: learner.example(*parts), state.agent, state.behaviour, start_id)
     axes = () if agents == 1 else (agents,)
     rollout = jax.tree.map(lambda x: jax.ShapeDtypeStruct((time, envs, *axes, *x.shape), x.dtype), example)
     observation = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), rollout.observation)

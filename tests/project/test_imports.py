@@ -121,7 +121,7 @@ def test_the_core_and_its_tests_name_no_parts_of_papers():
     for path in (ROOTS["forage_papers"] / "claims").glob("*.toml"):
         claims |= set(re.findall(r"^\[([\w-]+)\]", path.read_text(), re.MULTILINE))
     claims -= {name for table in PORTS.values() for name in table}  # a claim may have the name of its part
-    parts -= {*ADVANTAGES, *GAINS}  # an option of the core may have a choice of the same name
+    parts, claims = (names - {*ADVANTAGES, *GAINS} for names in (parts, claims))  # choices of options of the core
     tests = ROOT.parent / "tests"
     of_tests = [path for path in tests.rglob("*.py") if "papers" not in path.parts and path.name not in ABOUT_PACKAGES]
     of_core = [path for path in ROOT.rglob("*.py") if path.name != "former.py"]  # of parts when all were in the core
