@@ -76,6 +76,8 @@ HOW_TO = {
     "A custom environment": "docs/how-to/environment.md",
     "Your own reward bonus": "docs/how-to/bonus.md",
     "Your own agent": "docs/how-to/agent.md",
+    "Change a loss": "docs/how-to/change-a-loss.md",
+    "Change a critic": "docs/how-to/change-a-critic.md",
     "All kinds of parts": "docs/write-your-own.md",
     "Publish a part": "docs/how-to/publish-a-part.md",
     "Coming from Stable-Baselines3": "docs/how-to/from-stable-baselines3.md",

@@ -295,6 +295,11 @@ class CriticReport(NamedTuple):
     error: Float[Array, " batch"]  # mean absolute error of all, which prioritised replay asks for
     loss: Float[Array, ""]
     value: Float[Array, ""]  # mean of all
+    metrics: dict[str, Array] = {}  # in addition, of an agent of one's own
+
+    def __or__(self, metrics: dict[str, Array]) -> CriticReport:
+        """Return the report with metrics of one's own."""
+        return self._replace(metrics=self.metrics | metrics)
 
 
 def squared_error(

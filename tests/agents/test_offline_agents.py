@@ -62,9 +62,9 @@ def state_of(agent, output=0.5):
 
 def test_td3_bc_climbs_relative_to_the_values_size_and_imitates():
     state, action = state_of(TD3_BC), np.array([[0.1], [-0.5]], np.float32)
-    loss, gradient = small.compute(
-        lambda actor: jax.value_and_grad(TD3_BC.actor_loss)(actor, state, inputs_of(jnp.zeros((2, 3)), action)),
-        state.actor,
+    given = inputs_of(jnp.zeros((2, 3)), action)
+    (loss, _), gradient = small.compute(
+        lambda actor: jax.value_and_grad(TD3_BC.actor_loss, has_aux=True)(actor, state, given), state.actor
     )
     distance = (0.4**2 + 1.0**2) / 2
     np.testing.assert_allclose(loss, distance - 2.5, rtol=1e-5)  # of the first critic, 2 here, over its own size
@@ -79,7 +79,7 @@ def test_rebracs_critics_pay_for_leaving_the_data():
     target = small.compute(lambda: REBRAC.target(state, inputs))
     value = q(0.5).min() - 0.5 * 0.3**2
     np.testing.assert_allclose(target, [1 + 0.9 * value, 2.0], rtol=1e-5)
-    loss = small.compute(
+    loss, _ = small.compute(
         lambda: REBRAC.actor_loss(state.actor, state, inputs_of(jnp.zeros((2, 3)), jnp.array([[0.1], [0.1]])))
     )
     np.testing.assert_allclose(loss, 0.25 * 0.4**2 - 1.0, rtol=1e-5)  # the least critic over its own size

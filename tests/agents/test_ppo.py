@@ -12,7 +12,7 @@ from check_helpers import check
 from gymnasium import spaces
 from tiers import first
 
-from forage.agents.policy_gradient.ppo import PPO, Targets
+from forage.agents.policy_gradient.ppo import METRICS, PPO, Targets
 from forage.agents.policy_gradient.rollouts import Sequence, cut_minibatches, next_values, score_actions
 from forage.core.ports import ActInputs
 from forage.core.types import AGENT, GONE, GUIDE, MODEL, NOBODY, Batch, Clock, Experience, ForageError, Spec
@@ -105,7 +105,7 @@ def test_the_loss_by_hand(old, gain, surrogate, clipped):
     total, means = jax.jit(PLAIN.loss)(table(), jnp.array([0]), given, None)
     ratio = 0.75 / old
     expected = [-surrogate, 0.5 * 9, H0, ratio - 1 - np.log(ratio), clipped]
-    np.testing.assert_allclose(means, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose([means[name] for name in METRICS], expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(total, -surrogate + 0.5 * 4.5 - 0.1 * H0, rtol=1e-5)
 
 
@@ -115,7 +115,7 @@ def test_a_ratio_beyond_all_bounds_leaves_numbers(gain, least):
     given = targets([1, 0], [0.75, 0.25], [gain, 0.0], [2.0, -1.0])
     given = given._replace(log_probability=given.log_probability - np.array([200.0, 0.0], np.float32))
     gradient, means = jax.jit(jax.grad(PLAIN.loss, has_aux=True))(table(), jnp.array([0, 1]), given, None)
-    np.testing.assert_allclose(means[0], -least / 2, rtol=1e-5)
+    np.testing.assert_allclose(means["policy_loss"], -least / 2, rtol=1e-5)
     assert all(np.isfinite(x).all() for x in jax.tree.leaves((gradient, means)))
 
 
@@ -127,7 +127,11 @@ def test_the_loss_is_a_mean_over_the_minibatch():
 
 def test_entropy_and_ratios_are_of_the_agents_own_steps():
     given = targets([1, 0], [0.5, 0.25], [2.0, 0.0], [2.0, -1.0])
-    means = lambda given: jax.jit(PLAIN.loss)(table(), jnp.array([0, 1]), given, None)[1]  # noqa: E731
+
+    def means(given):
+        metrics = jax.jit(PLAIN.loss)(table(), jnp.array([0, 1]), given, None)[1]
+        return [metrics[name] for name in METRICS]
+
     alone = [-2.4, 0, H0, 0.5 - np.log(1.5), 1]
     np.testing.assert_allclose(means(given._replace(by_agent=np.array([1.0, 0.0]))), np.array(alone) / 2, rtol=1e-5)
     # An action that the policy would hardly have taken does no harm.
@@ -143,7 +147,7 @@ def test_a_clipped_value_counts_the_larger_error(earlier, error):
     # The value is 2, the goal 5: from 1 it may count as 1.2 at most, from 3 as 2.8 at least, and 2 is further off.
     given = targets([1], [0.75], [0.0], [5.0], np.array([[earlier]]))
     _, means = jax.jit(PLAIN.loss)(table(), jnp.array([0]), given, None)
-    np.testing.assert_allclose(means[1], error, rtol=1e-5)
+    np.testing.assert_allclose(means["value_loss"], error, rtol=1e-5)
 
 
 def rollout(observation, action, reward, next_observation, terminated, truncated, source):

@@ -105,7 +105,7 @@ def test_target_and_losses_count_entropy():
     inputs = inputs_of(np.zeros((1, 3)), reward=1.0, noise=noise, next_noise=noise)
     np.testing.assert_allclose(compute(agent.target, state, inputs), 1 + 0.9 * (6 - 0.5 * log_probability), rtol=1e-5)
 
-    loss, (found, _) = compute(agent.actor_loss, state.actor, state, inputs)
+    loss, (found, *_) = compute(agent.actor_loss, state.actor, state, inputs)
     np.testing.assert_allclose(loss, 0.5 * log_probability - 3, rtol=1e-5)
     np.testing.assert_allclose(found, [log_probability], rtol=1e-5)
     # alpha = e^x: the loss is its own slope in x. Entropy target: -1 for each of two dimensions.
@@ -116,7 +116,7 @@ def test_target_and_losses_count_entropy():
 def test_critic_loss_is_weighted():
     state = sac_state(AGENT)
     inputs = inputs_of(np.zeros((2, 3)), np.zeros((2, 2)), weight=np.array([2.0, 0.5]))
-    loss, (error, _, value) = compute(AGENT.critic_loss, state.critics, inputs, np.array([1.0, 7.0]))
+    loss, (error, _, value, _) = compute(AGENT.critic_loss, state.critics, inputs, np.array([1.0, 7.0]))
     np.testing.assert_allclose(loss, 0.5 * ((2 * 2**2 + 0.5 * 4**2) / 2 + (2 * 4**2 + 0.5 * 2**2) / 2), rtol=1e-6)
     np.testing.assert_allclose(error, [3.0, 3.0])
     np.testing.assert_allclose(value, 4.0)
@@ -156,7 +156,7 @@ def test_means_are_over_what_counts():
     noise = np.array([[0.5, -1.0], [9.0, 9.0], [0.0, 2.0]])
     inputs = lambda x, counts: inputs_of(jnp.zeros((len(x), 3)), noise=x, counts=counts)  # noqa: E731
     loss = lambda x, counts: AGENT.actor_loss(state.actor, state, inputs(x, counts))  # noqa: E731
-    some, (log, _) = compute(loss, noise, counts)
+    some, (log, *_) = compute(loss, noise, counts)
     np.testing.assert_allclose(some, compute(loss, noise[counts], np.ones(2, bool))[0], rtol=1e-5)
     found = [AGENT.temperature_loss(jnp.float32(0), x, 2, *more) for x, more in ((log, (counts,)), (log[counts], ()))]
     np.testing.assert_allclose(*found, rtol=1e-5)

@@ -109,7 +109,9 @@ def test_weights_multiply_the_critics_loss():
 
 def test_actor_loss_is_of_the_first_critic():
     state = state_of(output=math.atanh(0.5), slopes=(2.0, -7.0))
-    loss, gradient = compute(jax.value_and_grad(AGENT.actor_loss), state.actor, state, inputs_of(jnp.zeros((2, 3))))
+    (loss, _), gradient = compute(
+        jax.value_and_grad(AGENT.actor_loss, has_aux=True), state.actor, state, inputs_of(jnp.zeros((2, 3)))
+    )
     np.testing.assert_allclose(loss, -(3 + 2 * 0.5), rtol=1e-5)
     np.testing.assert_allclose(gradient.head.bias, [-2 * (1 - 0.5**2)], rtol=1e-4)
 
@@ -139,8 +141,8 @@ def test_nothing_is_learned_from_agents_that_have_left():
 def test_the_actors_loss_is_a_mean_over_what_counts():
     state, seen = beginning(AGENT), np.arange(9.0).reshape(3, 3)
     counts = np.array([True, False, True])
-    some = compute(AGENT.actor_loss, state.actor, state, inputs_of(seen, counts=counts))
-    whole = compute(AGENT.actor_loss, state.actor, state, inputs_of(seen[counts]))
+    some, _ = compute(AGENT.actor_loss, state.actor, state, inputs_of(seen, counts=counts))
+    whole, _ = compute(AGENT.actor_loss, state.actor, state, inputs_of(seen[counts]))
     np.testing.assert_allclose(some, whole, rtol=1e-5)
 
 

@@ -14,6 +14,7 @@ from forage.config.options import ARGUMENTS
 
 DOCS = Path(__file__).parents[2] / "docs"
 FILES = {"environment": "valley.py", "bonus": "far.py", "agent": "mellow.py"}  # of one's own, as the commands name them
+FILES |= {"change-a-loss": "my_loss.py", "change-a-critic": "my_critic.py"}
 PAGES = [DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
 APART = {"publish-a-part"}  # its files are a package: test_publish_page.py
 GATE = {"bonus", "notebooks"}

@@ -69,6 +69,7 @@ class CriticKeys(NamedTuple):
     critics: Key[Array, ""] | None = None  # what the critics drop
     policy_q: Key[Array, ""] | None = None  # what they drop where the policy maximises them
     sampled: Key[Array, ""] | None = None  # what other actions the critics are asked of
+    loss: Key[Array, ""] | None = None  # what a loss of one's own draws
 
 
 class UpdateInputs(NamedTuple):
@@ -80,6 +81,11 @@ class UpdateInputs(NamedTuple):
     noise: PyTree[Array] = ()  # standard normal numbers of the policy's actions at s, `batch dimensions`
     next_noise: PyTree[Array] = ()  # the same at s'
     keys: CriticKeys = CriticKeys()
+
+    @property
+    def key(self) -> Key[Array, ""] | None:
+        """Return the random key of this update for losses of one's own."""
+        return self.keys.loss
 
 
 class ActorCriticState(equinox.Module):
@@ -355,6 +361,8 @@ class ActorCritic(Agent):
     ) -> tuple[Float[Array, ""], CriticReport]:
         """Compute the `value_error` of all critics; `diversity` adds the similarity of their gradients.
 
+        A subclass adds a term, and its metrics by `report | {"name": number}`; `inputs.key` is a random key.
+
         That has half its weight, as the squared errors are halved. The report is of the `value_error`.
         """
         asked = inputs.now.observation, inputs.action
@@ -408,9 +416,9 @@ class ActorCritic(Agent):
         """Return the random keys of one update."""
         if key is None:
             return CriticKeys()
-        sampled = jax.random.fold_in(key, 2)
+        sampled, loss = jax.random.fold_in(key, 2), jax.random.fold_in(key, 3)
         if not (self.dropout or self.target_subset):
-            return CriticKeys(sampled=sampled)  # without such a choice all other numbers stay as they are
+            return CriticKeys(sampled=sampled, loss=loss)  # without such a choice all other numbers stay as they are
         subset, *drops = jax.random.split(jax.random.fold_in(key, 1), 4)
         keys = CriticKeys(subset, *drops) if self.dropout else CriticKeys(subset)
-        return keys._replace(sampled=sampled)
+        return keys._replace(sampled=sampled, loss=loss)

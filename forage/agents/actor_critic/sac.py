@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from forage.agents.actor_critic.base import ActorCritic, ActorCriticState, CriticKeys, UpdateInputs, run_every
+from forage.agents.actor_critic.base import ActorCritic, ActorCriticState, CriticKeys, UpdateInputs
 from forage.core import prng
 from forage.core.ports import ActInputs, Metrics, State
 from forage.core.types import Batch, Clock, ForageError, Spec
@@ -30,6 +30,8 @@ from forage.nn.distributions import Actions, SquashedGaussian, squash_to
 from forage.nn.networks import NetworkConfig, TorsoHead
 from forage.nn.normalise import apply_norm, norms_for
 from forage.nn.state_noise import log_deviation, standardise_noise
+from forage.ops.every import report_every
+from forage.ops.losses import join_metrics, loss_gradient
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, blend
 
@@ -95,6 +97,11 @@ class ActorReport(NamedTuple):
 
     log_probability: Float[Array, " batch"]
     loss: Float[Array, ""]
+    metrics: Metrics = {}  # in addition, of an agent of one's own
+
+    def __or__(self, metrics: Metrics) -> ActorReport:
+        """Return the report with metrics of one's own."""
+        return self._replace(metrics=self.metrics | metrics)
 
 
 class SAC(ActorCritic):
@@ -197,15 +204,12 @@ class SAC(ActorCritic):
         """Update the critics and, if it is time, actor and temperature; return the same as `learn`."""
         state, report = self.evaluate(state, inputs)
         temperature = jnp.exp(state.log_temperature)
-        turn = lambda both: self.improve(both[0], inputs)  # noqa: E731
-        nothing = {"actor_loss": jnp.float32(0), "entropy": jnp.float32(0)}
-        state, told = run_every(self.policy_delay, state.updates, turn, (state, nothing))
-        # Of a delayed policy these are zero in between: times the delay, so that their mean over updates is right.
-        told = {name: self.policy_delay * value for name, value in told.items()}
+        turn = lambda state: self.improve(state, inputs)  # noqa: E731
+        state, of_actor = report_every(self.policy_delay, state.updates, turn, state)
         state = self.follow(state)
-        metrics = {"critic_loss": report.loss, "actor_loss": told["actor_loss"], "value": report.value}
-        metrics |= {"entropy": told["entropy"], "temperature": temperature}
-        return state, metrics, report.error * inputs.now.counts
+        metrics = {"critic_loss": report.loss, "actor_loss": of_actor.pop("actor_loss"), "value": report.value}
+        metrics |= {"entropy": of_actor.pop("entropy"), "temperature": temperature}
+        return state, join_metrics(metrics, report.metrics, of_actor), report.error * inputs.now.counts
 
     def follow(self, state: State) -> State:
         """Move the targets a little towards the critics."""
@@ -214,7 +218,7 @@ class SAC(ActorCritic):
     def evaluate(self, state: State, inputs: UpdateInputs) -> tuple[State, CriticReport]:
         """Take one step of the critics towards their target."""
         target = self.target(state, inputs)
-        gradient, report = jax.grad(self.critic_loss, has_aux=True)(state.critics, inputs, target)
+        gradient, report = loss_gradient(self.critic_loss, state.critics, inputs, target)
         return self.step_critics(state, gradient), report
 
     def improve(self, state: State, inputs: UpdateInputs) -> tuple[State, Metrics]:
@@ -230,11 +234,12 @@ class SAC(ActorCritic):
                 gradient, state.temperature_optimiser, state.log_temperature
             )
             state = state._replace(log_temperature=log_temperature, temperature_optimiser=optimiser)
-        return state, {"actor_loss": report.loss, "entropy": -weighted_mean(report.log_probability, counts)}
+        metrics = {"actor_loss": report.loss, "entropy": -weighted_mean(report.log_probability, counts)}
+        return state, join_metrics(metrics, report.metrics)
 
     def improve_actor(self, state: State, inputs: UpdateInputs) -> tuple[State, ActorReport]:
         """Take one step of the actor."""
-        gradient, report = jax.grad(self.actor_loss, has_aux=True)(state.actor, state, inputs)
+        gradient, report = loss_gradient(self.actor_loss, state.actor, state, inputs)
         return self.step_actor(state, gradient), report
 
     def target(self, state: State, inputs: UpdateInputs) -> Float[Array, "*samples batch"]:
@@ -264,7 +269,10 @@ class SAC(ActorCritic):
     def actor_loss(
         self, actor: GaussianActor, state: State, inputs: UpdateInputs
     ) -> tuple[Float[Array, ""], ActorReport]:
-        """Compute the mean of alpha log pi(b|s) - Q(s, b), b ~ pi(.|s), over rows that count; Q is `policy_value`."""
+        """Compute the mean of alpha log pi(b|s) - Q(s, b), b ~ pi(.|s), over rows that count; Q is `policy_value`.
+
+        A subclass adds a term, and its metrics by `report | {"name": number}`; `inputs.key` is a random key.
+        """
         observation = inputs.now.observation
         action, log_probability = actor(observation).from_noise(inputs.noise)
         value = self.policy_value(state.critics, observation, action, inputs.keys.policy_q)

@@ -20,13 +20,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.agents.actor_critic.base import ActorCritic, ActorCriticState, UpdateInputs, run_every
+from forage.agents.actor_critic.base import ActorCritic, ActorCriticState, UpdateInputs
 from forage.core.ports import ActInputs, Metrics, State
 from forage.core.types import Batch, Clock, Spec
 from forage.nn.critics import ActionValue
 from forage.nn.distributions import Actions
 from forage.nn.networks import NetworkConfig, TorsoHead
 from forage.nn.normalise import apply_norm, norms_for
+from forage.ops.every import report_every
+from forage.ops.losses import join_metrics, loss_gradient
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
 
@@ -112,7 +114,8 @@ class TD3(ActorCritic):
         now, action = self.transitions(state, batch)
         inputs = UpdateInputs(now, action, batch.weight * now.counts, keys=self.critic_keys(key))
         gradient, error, metrics = self.critic_gradient(state, inputs, key)
-        return self.step(state, gradient, inputs), metrics, error * now.counts
+        state, of_actor = self.step(state, gradient, inputs)
+        return state, join_metrics(metrics, of_actor), error * now.counts
 
     def critic_gradient(
         self, state: State, inputs: UpdateInputs, key: Key[Array, ""]
@@ -120,21 +123,27 @@ class TD3(ActorCritic):
         """Compute the gradient of the critics' loss, each transition's error, and metrics."""
         inputs = inputs._replace(next_noise=jax.random.normal(key, inputs.action.shape))
         target = self.target(state, inputs)
-        gradient, report = jax.grad(self.critic_loss, has_aux=True)(state.critics, inputs, target)
-        return gradient, report.error, {"critic_loss": report.loss, "value": report.value}
+        gradient, report = loss_gradient(self.critic_loss, state.critics, inputs, target)
+        metrics = join_metrics({"critic_loss": report.loss, "value": report.value}, report.metrics)
+        return gradient, report.error, metrics
 
-    def step(self, state: State, gradient: ActionValue, inputs: UpdateInputs) -> State:
-        """Take one step of the critics down their gradient and, if it is time, one of the policy and the targets."""
+    def step(self, state: State, gradient: ActionValue, inputs: UpdateInputs) -> tuple[State, Metrics]:
+        """Take one step of the critics down their gradient and, if it is time, one of the policy and the targets.
+
+        Also return the metrics of the policy's loss.
+        """
         state = self.step_critics(state, gradient)
         slow = state.actor, state.actor_optimiser, state.target_actor, state.target_critics
         turn = lambda slow: self.delayed_step(slow, state, inputs)  # noqa: E731
-        actor, actor_optimiser, target_actor, target_critics = run_every(self.policy_delay, state.updates, turn, slow)
-        return state._replace(
+        slow, metrics = report_every(self.policy_delay, state.updates, turn, slow)
+        actor, actor_optimiser, target_actor, target_critics = slow
+        state = state._replace(
             actor=actor,
             target_actor=target_actor,
             target_critics=target_critics,
             actor_optimiser=actor_optimiser,
         )
+        return state, metrics
 
     def policy_critics(self, state: State, critics: ActionValue) -> ActionValue:
         """Return the critics that the policy follows, as the option `policy_q` selects them."""
@@ -151,19 +160,24 @@ class TD3(ActorCritic):
         value = self.next_value(state.target_critics, now.next_observation, action, inputs.keys)
         return now.reward + self.discount * jnp.where(now.terminated, 0.0, value)
 
-    def actor_loss(self, actor: DeterministicActor, state: State, inputs: UpdateInputs) -> Float[Array, ""]:
-        """Compute the mean of -Q(s, pi(s)) over the rows that count; Q is `policy_value`. The action has no effect."""
+    def actor_loss(
+        self, actor: DeterministicActor, state: State, inputs: UpdateInputs
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """Compute the mean of -Q(s, pi(s)) over the rows that count; Q is `policy_value`. The action has no effect.
+
+        A subclass adds a term, and its metrics to those returned; `inputs.key` is a random key.
+        """
         observation = inputs.now.observation
         value = self.policy_value(state.critics, observation, actor(observation))
-        return -weighted_mean(value, inputs.now.counts)
+        return -weighted_mean(value, inputs.now.counts), {}
 
     def delayed_step(
         self, slow: tuple[DeterministicActor, Any, DeterministicActor, ActionValue], state: State, inputs: UpdateInputs
-    ) -> tuple[DeterministicActor, Any, DeterministicActor, ActionValue]:
-        """Take one step of the policy, then one of both targets."""
+    ) -> tuple[tuple[DeterministicActor, Any, DeterministicActor, ActionValue], Metrics]:
+        """Take one step of the policy, then one of both targets. Also return the metrics of the policy's loss."""
         actor, actor_optimiser, target_actor, target_critics = slow
         followed = state._replace(critics=self.policy_critics(state, state.critics))
-        gradient = jax.grad(self.actor_loss)(actor, followed, inputs)
+        gradient, metrics = loss_gradient(self.actor_loss, actor, followed, inputs)
         actor, actor_optimiser = self.descent().step(gradient, actor_optimiser, actor)
         target_actor, target_critics = blend((actor, state.critics), (target_actor, target_critics), self.polyak)
-        return actor, actor_optimiser, target_actor, target_critics
+        return (actor, actor_optimiser, target_actor, target_critics), metrics

@@ -34,6 +34,7 @@ from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.critics import ActionValue, CriticReport, each_value, squared_error, stack_modules
 from forage.nn.distributions import Actions
 from forage.nn.networks import NetworkConfig, TorsoHead
+from forage.ops.losses import join_metrics, loss_gradient
 from forage.ops.optimiser import Optimiser, blend, make_named_optimiser
 
 
@@ -58,6 +59,17 @@ class IQLState(NamedTuple):
     critic_optimiser: Any
 
 
+class LossInputs(NamedTuple):
+    """The inputs of the losses of value and policy."""
+
+    now: Experience  # transitions, leaves `batch ...`
+    action: Float[Array, "batch outputs"]  # as critics read it
+    q: Float[Array, " batch"]  # the least of the target critics' values of the recorded action
+    value: Float[Array, " batch"]  # V(s), of the policy's loss after its step; zeros for the value's
+    weight: Float[Array, " batch"]
+    key: Key[Array, ""]  # for losses of one's own
+
+
 class CriticInputs(NamedTuple):
     """The inputs of the critics' loss."""
 
@@ -78,6 +90,9 @@ class IQL(OfflineAgent):
 
     example: ClassVar[str] = "forage train iql Pendulum-v1 --data mixed.npz"
     fine_tunes: ClassVar[bool] = True
+    signatures: ClassVar[dict[str, str]] = OfflineAgent.signatures | dict.fromkeys(
+        ("value_loss", "policy_loss", "critic_loss"), "network, inputs"
+    )
 
     learning_rate: float = 3e-4  # step size of Adam, for all networks, as in the paper (appendix B)
     discount: float = 0.99  # worth of a reward one step later, as in the paper (appendix B)
@@ -120,39 +135,41 @@ class IQL(OfflineAgent):
         recorded = each_value(state.target_critics, now.observation, action).min(0)
 
         # Value
-        def value_loss(value: Value) -> Float[Array, ""]:
-            return (batch.weight * self.value_error(recorded - value(now.observation))).mean()
-
-        lost_by_value, gradient = jax.value_and_grad(value_loss)(state.value)
+        drawn = (jax.random.fold_in(key, number) for number in (1, 2))
+        given = LossInputs(now, action, recorded, jnp.zeros_like(recorded), batch.weight, next(drawn))
+        gradient, of_value = loss_gradient(self.value_loss, state.value, given)
         value, value_optimiser = self.descent().step(gradient, state.value_optimiser, state.value)
 
         # Policy
-        advantage = recorded - value(now.observation)
-        weight = jnp.minimum(jnp.exp(self.beta * advantage), self.most_weight)
-
-        def policy_loss(policy: Policy) -> Float[Array, ""]:
-            return -(batch.weight * weight * policy.log_probability(now.observation, now.action)).mean()
-
-        lost_by_policy, gradient = jax.value_and_grad(policy_loss)(state.policy)
+        given = given._replace(value=value(now.observation), key=next(drawn))
+        gradient, of_policy = loss_gradient(self.policy_loss, state.policy, given)
         policy, policy_optimiser = self.policy_optimiser(clock).step(gradient, state.policy_optimiser, state.policy)
 
         # Critics
         target = self.target(now, value(now.next_observation))
         inputs = CriticInputs(now.observation, action, target, batch.weight, state.policy.actions, key)
-        gradient, report = jax.grad(self.critic_loss, has_aux=True)(state.critics, inputs)
+        gradient, report = loss_gradient(self.critic_loss, state.critics, inputs)
         critics, critic_optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
         targets = blend(critics, state.target_critics, self.polyak)
 
-        metrics = {
-            "value_loss": lost_by_value,
-            "policy_loss": lost_by_policy,
-            "critic_loss": report.loss,
-            "value": report.value,
-            "advantage": advantage.mean(),
-            "clipped": (weight >= self.most_weight).mean(),
-        }
+        metrics = {"critic_loss": report.loss, "value": report.value}
+        metrics = join_metrics(of_value, of_policy, metrics, report.metrics)
         learned = IQLState(policy, value, critics, targets, policy_optimiser, value_optimiser, critic_optimiser)
         return learned, metrics, report.error
+
+    def value_loss(self, value: Value, inputs: LossInputs) -> tuple[Float[Array, ""], Metrics]:
+        """Compute the loss of V. A subclass adds a term and metrics; `inputs.key` is a random key."""
+        loss = (inputs.weight * self.value_error(inputs.q - value(inputs.now.observation))).mean()
+        return loss, {"value_loss": loss}
+
+    def policy_loss(self, policy: Policy, inputs: LossInputs) -> tuple[Float[Array, ""], Metrics]:
+        """Compute the policy's loss, from V after its step. A subclass adds a term and metrics."""
+        advantage = inputs.q - inputs.value
+        weight = jnp.minimum(jnp.exp(self.beta * advantage), self.most_weight)
+        likely = policy.log_probability(inputs.now.observation, inputs.now.action)
+        loss = -(inputs.weight * weight * likely).mean()
+        clipped = (weight >= self.most_weight).mean()
+        return loss, {"policy_loss": loss, "advantage": advantage.mean(), "clipped": clipped}
 
     def value_error(self, difference: Float[Array, " batch"]) -> Float[Array, " batch"]:
         """Compute the error of V from the difference Q - V."""
@@ -163,7 +180,7 @@ class IQL(OfflineAgent):
         return now.reward + self.discount * jnp.where(now.terminated, 0.0, after)
 
     def critic_loss(self, critics: ActionValue, inputs: CriticInputs) -> tuple[Float[Array, ""], CriticReport]:
-        """Compute the critics' loss."""
+        """Compute the critics' loss. A subclass adds a term, and its metrics by `report | {"name": number}`."""
         return squared_error(each_value(critics, inputs.observation, inputs.action), inputs.target, inputs.weight)
 
 

@@ -41,6 +41,7 @@ from forage.nn.actor_critic import ActorCritic, ActorCriticConfig
 from forage.nn.distributions import Actions, Distribution, Gaussian, action_probabilities, draw_action
 from forage.nn.networks import GRUState, NetworkConfig
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
+from forage.ops.losses import loss_gradient
 from forage.ops.minibatches import shuffle, standardise, weighted_mean
 from forage.ops.optimiser import Optimiser, make_named_optimiser
 
@@ -74,6 +75,7 @@ class PPO(Agent):
 
     on_policy: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
+    signatures: ClassVar[dict[str, str]] = Agent.signatures | {"loss": "network, observation, targets, sequence, key"}
     proximal: ClassVar[bool] = False  # the loss compares the policy's distribution with the one that acted
     needs: ClassVar[Needs] = Needs(actions="any", observations="any")
 
@@ -222,49 +224,55 @@ class PPO(Agent):
         # Epochs, by the clock from before the rollout, so that the first update has the full learning rate
         began = jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0)
         rate = self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
-        network, optimiser, means = self.descend(state, read, targets, self.descent(rate), key)
+        network, optimiser, metrics = self.descend(state, read, targets, self.descent(rate), key)
 
         # Metrics; those of the policy are means over the agent's own steps
-        metrics: Metrics = dict(zip(METRICS, means, strict=True))
         own = jnp.maximum(weighted_mean(by_agent, counts), 1e-8)
-        metrics |= {name: metrics[name] / own for name in METRICS[2:]}
+        metrics |= {name: metrics[name] / own for name in METRICS[2:] if name in metrics}
         metrics["explained_variance"] = 1 - advantages[..., 0].var() / jnp.maximum(value_target[..., 0].var(), 1e-8)
         state = state._replace(network=network, optimiser=optimiser, norm=later)
         return state, metrics, jnp.abs(advantage).mean(0)
 
     def descend(
         self, state: PPOState, read: Reading, targets: Targets, optimiser: Optimiser, key: Key[Array, ""]
-    ) -> tuple[ActorCritic, Any, Float[Array, " metrics"]]:
+    ) -> tuple[ActorCritic, Any, Metrics]:
         """Take the steps of all epochs. Return the network, the optimiser's state and the mean metrics."""
 
         def step(carry, data):
             network, optimiser_state, *near = carry
-            gradient, metrics = jax.grad(self.loss, has_aux=True)(network, *data)
+            gradient, metrics = loss_gradient(self.loss, network, *data)
             stepped = optimiser.step(gradient, optimiser_state, network)
             if self.target_kl is None:
                 return stepped, metrics
-            near = near[0] & (metrics[METRICS.index("approximate_kl")] <= 1.5 * self.target_kl)
+            if "approximate_kl" not in metrics:
+                raise ForageError(
+                    f"target_kl ends updates by the metric approximate_kl, and {type(self).__name__}.loss returns none "
+                    f"of that name; return super().loss's metrics too, or leave target_kl out."
+                )
+            near = near[0] & (metrics["approximate_kl"] <= 1.5 * self.target_kl)
             kept = jax.tree.map(lambda new, old: jnp.where(near, new, old), stepped, carry[:2])
             return (*kept, near), metrics
 
-        def minibatches(order, number):
+        def minibatches(order, keys):
             observation, cut, sequence = rollouts.cut_minibatches(
-                order, number, read.observation, targets, read.sequence
+                order, len(keys), read.observation, targets, read.sequence
             )
-            return observation, self.normalise(cut), sequence
+            return observation, self.normalise(cut), sequence, keys
 
-        def epoch(carry, bits):
+        def epoch(carry, drawn):
+            bits, keys = drawn
             order = shuffle(bits)
             if mesh.ways() > 1:  # cut one minibatch at a time, so that no device ever has more of the others' rollout
-                one = lambda carry, part: step(carry, jax.tree.map(lambda x: x[0], minibatches(part, 1)))  # noqa: E731
-                return jax.lax.scan(one, carry, order.reshape(self.minibatches, -1))
-            return jax.lax.scan(step, carry, minibatches(order, self.minibatches))
+                one = lambda carry, part: step(carry, jax.tree.map(lambda x: x[0], minibatches(*part)))  # noqa: E731
+                return jax.lax.scan(one, carry, (order.reshape(self.minibatches, -1), keys[:, None]))
+            return jax.lax.scan(step, carry, minibatches(order, keys))
 
         units = targets.advantage.size if read.sequence is None else targets.advantage.shape[1]
         bits = jax.random.bits(key, (self.epochs, units))
+        keys = jax.random.split(jax.random.fold_in(key, 1), (self.epochs, self.minibatches))  # for the loss
         near = () if self.target_kl is None else (jnp.bool_(True),)
-        carry, means = jax.lax.scan(epoch, (state.network, state.optimiser, *near), bits)
-        return carry[0], carry[1], means.mean((0, 1))
+        carry, metrics = jax.lax.scan(epoch, (state.network, state.optimiser, *near), (bits, keys))
+        return carry[0], carry[1], jax.tree.map(lambda x: x.mean((0, 1)), metrics)
 
     def normalise(self, cut: Targets) -> Targets:
         """Return minibatches with standardised advantages, 0 for others' actions, and counts of mean 1."""
@@ -319,10 +327,24 @@ class PPO(Agent):
         bonus = rollouts.estimate_across_ends(bonus, value[..., 1], next_value[..., 1], *numbers)
         return jnp.stack([own, bonus], -1)
 
+    def outputs(
+        self, network: ActorCritic, observation: PyTree[Array], sequence: Sequence | None
+    ) -> tuple[Float[Array, "*batch outputs"], Float[Array, "*batch streams"]]:
+        """Return the policy's outputs and the values, of rows `batch` or, with memory, of segments `time batch`."""
+        return rollouts.policy_outputs(network, observation, sequence)
+
     def loss(
-        self, network: ActorCritic, observation: PyTree[Array], targets: Targets, sequence: Sequence | None
-    ) -> tuple[Float[Array, ""], Float[Array, " metrics"]]:
-        """Return the loss, and the means that `METRICS` names."""
+        self,
+        network: ActorCritic,
+        observation: PyTree[Array],
+        targets: Targets,
+        sequence: Sequence | None,
+        key: Key[Array, ""] | None = None,
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """Return the loss of a minibatch and its metrics.
+
+        A subclass adds a term and metrics of its own, from `outputs` and the random `key`.
+        """
         log_probability, entropy, value = score_actions(network, observation, targets.action, sequence)
 
         # Policy loss. Actions of another behaviour get ratio 1; their true ratio is unbounded.
@@ -342,4 +364,4 @@ class PPO(Agent):
             terms = [term * targets.counts for term in terms]
         means = jnp.stack(terms).reshape(len(terms), -1).mean(1)
         weights = jnp.array([1.0, self.value_coefficient, -self.entropy_coefficient, 0.0, 0.0])
-        return weights @ means, means
+        return weights @ means, dict(zip(METRICS, means, strict=True))

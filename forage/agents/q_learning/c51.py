@@ -25,10 +25,10 @@ from jaxtyping import Array, Float, Key
 
 from forage.agents.q_learning.distributional import ReturnNetwork, values_and_targets
 from forage.agents.q_learning.dqn import DQN
-from forage.core.ports import Metrics
 from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges, check_order
 from forage.core.types import Batch, Spec
+from forage.ops.losses import LossReport
 
 
 class CategoricalNetwork(ReturnNetwork):
@@ -73,8 +73,8 @@ class C51(DQN):
         return CategoricalNetwork(key, spec, self)
 
     def loss(
-        self, network: CategoricalNetwork, target: CategoricalNetwork, batch: Batch
-    ) -> tuple[Float[Array, ""], tuple[Float[Array, "1 batch"], Metrics]]:
+        self, network: CategoricalNetwork, target: CategoricalNetwork, batch: Batch, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, ""], LossReport]:
         """Compute the weighted loss; also return the divergence of each prediction from its target."""
         logits, total, bootstrap, after = values_and_targets(self, network, target, batch.experience)
         moved = total[:, None] + bootstrap[:, None] * network.support
@@ -84,7 +84,7 @@ class C51(DQN):
         loss = jnp.mean(batch.weight * self.valid(batch.experience)[0] * each)
         q = jax.nn.softmax(logits) @ network.support
         error = jnp.abs(goal @ network.support - q)
-        return loss, ((each - entropy)[None], {"loss": loss, "q": q.mean(), "error": error.mean()})
+        return loss, LossReport((each - entropy)[None], {"loss": loss, "q": q.mean(), "error": error.mean()})
 
 
 def project_atoms(

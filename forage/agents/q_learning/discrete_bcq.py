@@ -27,7 +27,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.agents.q_learning.dqn import DQN, DQNState, QNetwork
-from forage.core.ports import ActInputs, Metrics, State
+from forage.core.ports import ActInputs, State
 from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
@@ -35,6 +35,7 @@ from forage.core.types import Batch, Experience, Spec
 from forage.nn.distributions import Actions
 from forage.nn.networks import MLP, NetworkConfig, Torso
 from forage.ops.action_values import best_action, take_values
+from forage.ops.losses import LossReport
 
 LOGIT_PRICE = 0.01  # of squared logits, as in the authors' program
 
@@ -108,15 +109,15 @@ class DiscreteBCQ(DQN):
         return jax.nn.one_hot(best_action(q, self.considered(state.network, observation)), q.shape[-1])
 
     def loss(
-        self, network: BCQNetwork, target: BCQNetwork, batch: Batch
-    ) -> tuple[Float[Array, ""], tuple[Float[Array, "time batch"], Metrics]]:
-        loss, (error, metrics) = super().loss(network, target, batch)  # pyrefly: ignore[bad-argument-type]
+        self, network: BCQNetwork, target: BCQNetwork, batch: Batch, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, ""], LossReport]:
+        loss, report = super().loss(network, target, batch, key)  # pyrefly: ignore[bad-argument-type]
         now = batch.transitions
         logits, counts = jax.vmap(network.logits)(now.observation), batch.weight * self.valid(batch.experience)[0]
         surprise = jnp.mean(counts * -take_values(jax.nn.log_softmax(logits), now.action))
         allowed = logits > -1e8
         size = jnp.sum(jnp.where(allowed, logits, 0.0) ** 2, axis=-1) / jnp.sum(allowed, axis=-1)
-        return loss + surprise + LOGIT_PRICE * jnp.mean(counts * size), (error, metrics | {"surprise": surprise})
+        return loss + surprise + LOGIT_PRICE * jnp.mean(counts * size), report | {"surprise": surprise}
 
     def values(
         self, network: BCQNetwork, target: BCQNetwork, experience: Experience, last: Int[Array, "time batch"]

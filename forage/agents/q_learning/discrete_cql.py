@@ -17,15 +17,15 @@ from typing import ClassVar
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from forage.agents.q_learning.dqn import DQN, QNetwork
-from forage.core.ports import Metrics
 from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch
 from forage.ops.action_values import take_values
+from forage.ops.losses import LossReport
 
 
 class DiscreteCQL(DQN):
@@ -44,11 +44,11 @@ class DiscreteCQL(DQN):
     dueling: bool = equinox.field(static=True, default=False)
 
     def loss(
-        self, network: QNetwork, target: QNetwork, batch: Batch
-    ) -> tuple[Float[Array, ""], tuple[Float[Array, "time batch"], Metrics]]:
-        loss, (error, metrics) = super().loss(network, target, batch)
+        self, network: QNetwork, target: QNetwork, batch: Batch, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, ""], LossReport]:
+        loss, report = super().loss(network, target, batch, key)
         now = batch.transitions
         q, mask = network.rows(now.observation), split_mask(now.observation)[1]
         pushed = jax.nn.logsumexp(q if mask is None else jnp.where(mask, q, -jnp.inf), axis=-1)
         gap = jnp.mean(batch.weight * self.valid(batch.experience)[0] * (pushed - take_values(q, now.action)))
-        return loss + self.conservatism * gap, (error, metrics | {"gap": gap})
+        return loss + self.conservatism * gap, report | {"gap": gap}

@@ -41,6 +41,7 @@ from forage.nn.networks import GRU, MLP, GRUState, NetworkConfig, Torso
 from forage.ops import returns
 from forage.ops.action_values import best_action, take_values, update_target
 from forage.ops.every import run_every
+from forage.ops.losses import LossReport, loss_gradient
 from forage.ops.optimiser import Optimiser, make_named_optimiser, reset_entries
 
 
@@ -190,6 +191,7 @@ class DQN(Agent):
 
     on_policy: ClassVar[bool] = False
     usual_behaviour: ClassVar[str] = "epsilon-greedy"
+    signatures: ClassVar[dict[str, str]] = Agent.signatures | {"loss": "network, target, batch, key"}
 
     """Reason not to recycle dormant units of this agent's network; empty if they may be recycled."""
     needs: ClassVar[Needs] = Needs(actions="numbered", observations="any")
@@ -297,7 +299,8 @@ class DQN(Agent):
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
-        gradient, (error, metrics) = jax.grad(self.loss, has_aux=True)(state.network, state.target, batch)
+        loss_key = jax.random.fold_in(key, 1)
+        gradient, (error, metrics) = loss_gradient(self.loss, state.network, state.target, batch, loss_key)
         state = self.descend(state, gradient, clock, key)
         count = state.updates + 1
         target = update_target(self, state.target, state.network, count)
@@ -343,9 +346,12 @@ class DQN(Agent):
         return optax.huber_loss(error)
 
     def loss(
-        self, network: QNetwork, target: QNetwork, batch: Batch
-    ) -> tuple[Float[Array, ""], tuple[Float[Array, "time batch"], Metrics]]:
-        """Compute the weighted loss; also return the errors of every step learned from, target minus estimate."""
+        self, network: QNetwork, target: QNetwork, batch: Batch, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, ""], LossReport]:
+        """Compute the weighted loss; report the errors of every step learned from, target minus estimate.
+
+        A subclass adds a term, and its metrics by `report | {"name": number}`; `key` is a random key of this update.
+        """
         experience = batch.experience
         start, length = self.window
         total, last, bootstrap = self.fold(experience)
@@ -354,7 +360,8 @@ class DQN(Agent):
         error = goal - q
         each = self.divergence(network, experience, goal[0])[None] if self.bins else self.penalty(error)
         loss = jnp.mean(batch.weight * self.valid(experience)[start : start + length] * each)
-        return loss, (error, {"loss": loss, "q": goal.mean() - error.mean(), "error": jnp.abs(error).mean()})
+        metrics = {"loss": loss, "q": goal.mean() - error.mean(), "error": jnp.abs(error).mean()}
+        return loss, LossReport(error, metrics)
 
     def divergence(
         self, network: QNetwork, experience: Experience, goal: Float[Array, " batch"]

@@ -20,10 +20,10 @@ from jaxtyping import Array, Float, Key
 
 from forage.agents.q_learning.distributional import ReturnNetwork, values_and_targets
 from forage.agents.q_learning.dqn import DQN
-from forage.core.ports import Metrics
 from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Spec
+from forage.ops.losses import LossReport
 from forage.ops.quantiles import quantile_error
 
 
@@ -55,12 +55,12 @@ class QRDQN(DQN):
         return QuantileNetwork(key, spec, self)
 
     def loss(
-        self, network: QuantileNetwork, target: QuantileNetwork, batch: Batch
-    ) -> tuple[Float[Array, ""], tuple[Float[Array, "1 batch"], Metrics]]:
+        self, network: QuantileNetwork, target: QuantileNetwork, batch: Batch, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, ""], LossReport]:
         """Compute the weighted loss; also return the errors of the mean returns, target minus estimate."""
         quantiles, total, bootstrap, after = values_and_targets(self, network, target, batch.experience)
         goal = total[:, None] + bootstrap[:, None] * after
         each = quantile_error(quantiles, goal)
         loss = jnp.mean(batch.weight * self.valid(batch.experience)[0] * each)
         error = goal.mean(1) - quantiles.mean(1)
-        return loss, (error[None], {"loss": loss, "q": quantiles.mean(), "error": jnp.abs(error).mean()})
+        return loss, LossReport(error[None], {"loss": loss, "q": quantiles.mean(), "error": jnp.abs(error).mean()})

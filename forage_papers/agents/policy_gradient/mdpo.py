@@ -25,8 +25,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.agents.policy_gradient.ppo import PPO, PPOState, Targets
-from forage.agents.policy_gradient.rollouts import LARGEST, Sequence, over_rollout, policy_outputs, value_error
+from forage.agents.policy_gradient.ppo import METRICS, PPO, PPOState, Targets
+from forage.agents.policy_gradient.rollouts import LARGEST, Sequence, over_rollout, value_error
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
@@ -71,10 +71,15 @@ class MDPO(PPO):
         return state, metrics | {"step_size": step}, errors
 
     def loss(
-        self, network: ActorCritic, observation: PyTree[Array], targets: Targets, sequence: Sequence | None
-    ) -> tuple[Float[Array, ""], Float[Array, " metrics"]]:
-        """Compute the loss, and the means of PPO's metrics; the divergence is exact, and the ratio is not clipped."""
-        outputs, value = policy_outputs(network, observation, sequence)
+        self,
+        network: ActorCritic,
+        observation: PyTree[Array],
+        targets: Targets,
+        sequence: Sequence | None,
+        key: Key[Array, ""] | None = None,
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """Compute the loss and PPO's metrics; the divergence is exact, and the ratio is not clipped."""
+        outputs, value = self.outputs(network, observation, sequence)
         assert targets.outputs is not None
 
         def judge(outputs: Array, old: Array, observation: PyTree[Array], action: Array):
@@ -97,4 +102,4 @@ class MDPO(PPO):
         means = jnp.stack(terms).reshape(len(terms), -1).mean(1)
         weighed = 1.0, self.value_coefficient, -self.entropy_coefficient, 1 / self.step_size, 0.0
         weights = jnp.stack([jnp.asarray(weight, jnp.float32) for weight in weighed])
-        return weights @ means, means
+        return weights @ means, dict(zip(METRICS, means, strict=True))

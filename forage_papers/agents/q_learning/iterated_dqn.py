@@ -27,6 +27,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, Spec
 from forage.ops.action_values import best_action, updates_in
+from forage.ops.losses import LossReport, loss_gradient
 from forage.ops.rows import concatenate_rows
 
 
@@ -83,7 +84,8 @@ class IteratedDQN(DQN):
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
-        gradient, (error, metrics) = jax.grad(self.loss, has_aux=True)(state.network, state.target, batch)
+        loss_key = jax.random.fold_in(key, 1)
+        gradient, (error, metrics) = loss_gradient(self.loss, state.network, state.target, batch, loss_key)
         state = self.descend(state, gradient, clock, key)
         count = state.updates + 1
         network, target = self.shift_chain(state.network, state.target, count)
@@ -91,11 +93,11 @@ class IteratedDQN(DQN):
         return state._replace(network=network, target=target, updates=count), metrics, self.surprise(error)
 
     def loss(
-        self, network: QNetwork, target: QNetwork, batch: Batch
-    ) -> tuple[Float[Array, ""], tuple[Float[Array, "1 batch"], Metrics]]:
+        self, network: QNetwork, target: QNetwork, batch: Batch, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, ""], LossReport]:
         """Sum DQN's loss over the chain; also return the mean absolute error and the means of the metrics."""
-        loss, (error, metrics) = jax.vmap(super().loss, (0, 0, None))(network, target, batch)
-        return loss.sum(), (jnp.abs(error).mean(0), jax.tree.map(lambda x: x.mean(0), metrics))
+        loss, (error, metrics) = jax.vmap(super().loss, (0, 0, None, None))(network, target, batch, key)
+        return loss.sum(), LossReport(jnp.abs(error).mean(0), jax.tree.map(lambda x: x.mean(0), metrics))
 
     def shift_chain(self, network: QNetwork, target: QNetwork, count: Int[Array, ""]) -> tuple[QNetwork, QNetwork]:
         """Return Q_1 ... Q_K and Q'_0 ... Q'_{K-1} after update number `count`."""

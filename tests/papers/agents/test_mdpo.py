@@ -115,7 +115,7 @@ def test_actions_of_others_move_no_policy(results):
         old = jnp.ones((6, 3)) * jnp.array([0.0, 1.0, 2.0])
         targets = Targets(rows.action, zeros - 1.0, zeros + 2.0, zeros + by_agent, zeros[:, None], None, None, old)
         loss, means = ON.loss(network, rows.observation, targets, None)
-        return loss - ON.value_coefficient * means[1]
+        return loss - ON.value_coefficient * means["value_loss"]
 
     slope = jax.jit(jax.grad(policy_loss))
     assert any(np.any(g) for g in jax.tree.leaves(slope(network, 1.0)))
@@ -139,7 +139,7 @@ def off_policy_state():
 
 def test_the_loss_off_policy_by_the_formula(off_policy_state):
     state, observation, noise = off_policy_state
-    loss, (log_probability, _) = compute(OFF.actor_loss, state.actor, state, inputs_of(observation, noise=noise))
+    loss, (log_probability, *_) = compute(OFF.actor_loss, state.actor, state, inputs_of(observation, noise=noise))
     action, found = state.actor(observation).from_noise(noise)
     np.testing.assert_allclose(log_probability, found, rtol=1e-5)
     old = OFF.log_probability(

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 
 from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.td3 import TD3, DeterministicActor
-from forage.core.ports import State
+from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience
 from forage.nn.normalise import RunningNorm
@@ -49,14 +49,16 @@ class TD3BC(TD3):
         norm = super().init_from_dataset(state, data).norm
         return state._replace(norm=jax.tree.map(widen_norm, norm, is_leaf=lambda x: isinstance(x, RunningNorm)))
 
-    def actor_loss(self, actor: DeterministicActor, state: State, inputs: UpdateInputs) -> Float[Array, ""]:
+    def actor_loss(
+        self, actor: DeterministicActor, state: State, inputs: UpdateInputs
+    ) -> tuple[Float[Array, ""], Metrics]:
         """Compute the loss above: the value relative to its size, and the squared distance from the action taken."""
         observation, counts = inputs.now.observation, inputs.now.counts
         own = actor(observation)
         value = self.policy_value(state.critics, observation, own)
         size = jax.lax.stop_gradient(weighted_mean(jnp.abs(value), counts))
         distance = weighted_mean(self.distance(own, inputs.action), counts)
-        return distance - self.alpha * weighted_mean(value, counts) / jnp.maximum(size, 1e-8)
+        return distance - self.alpha * weighted_mean(value, counts) / jnp.maximum(size, 1e-8), {}
 
     def distance(
         self, own: Float[Array, "batch dimensions"], action: Float[Array, "batch dimensions"]

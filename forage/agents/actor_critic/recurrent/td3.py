@@ -22,6 +22,7 @@ from forage.agents.actor_critic.recurrent.base import Recurrent, each_mean
 from forage.agents.actor_critic.td3 import TD3
 from forage.core.ports import Metrics, State
 from forage.core.types import Batch, Clock
+from forage.ops.losses import join_metrics
 
 
 class RecurrentTD3(Recurrent, TD3):
@@ -39,5 +40,5 @@ class RecurrentTD3(Recurrent, TD3):
         now, action, weight, counts = self.histories(state.actor.actions, batch)
         inputs = UpdateInputs(now, action, weight, keys=self.critic_keys(key))
         gradient, error, metrics = self.critic_gradient(state, inputs, key)
-        state = self.step(state, gradient, inputs)
-        return state, metrics, each_mean(error, counts)
+        state, of_actor = self.step(state, gradient, inputs)
+        return state, join_metrics(metrics, of_actor), each_mean(error, counts)

@@ -38,6 +38,7 @@ from forage.nn.critics import ActionValue, each_value
 from forage.nn.distributions import Actions
 from forage.nn.dormant import Units
 from forage.nn.networks import NetworkConfig
+from forage.ops.losses import loss_gradient
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
 from forage_papers.nn.flow import integrate_field, matching_error
@@ -149,7 +150,7 @@ class FQL(ActorCritic):
         following = state.actor.cut(now.next_observation, jax.random.normal(target_key, shape))
         value = self.next_value(state.target_critics, now.next_observation, following, keys)
         target = now.reward + self.discount * jnp.where(now.terminated, 0.0, value)
-        gradient, report = jax.grad(self.critic_loss, has_aux=True)(state.critics, inputs, target)
+        gradient, report = loss_gradient(self.critic_loss, state.critics, inputs, target)
         critics, critic_optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
 
         # Flow, then the policy that follows it; both as all networks were before the update
@@ -175,7 +176,7 @@ class FQL(ActorCritic):
             critic_optimiser=critic_optimiser,
             updates=count,
         )
-        metrics = {"critic_loss": report.loss, "value": report.value}
+        metrics = {"critic_loss": report.loss, "value": report.value} | report.metrics
         return learned, metrics, report.error * now.counts
 
     def next_value(

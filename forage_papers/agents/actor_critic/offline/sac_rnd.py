@@ -207,11 +207,11 @@ class SACRND(SAC):
         self, actor: GaussianActor, state: SACRNDState, inputs: UpdateInputs
     ) -> tuple[Float[Array, ""], ActorReport]:
         """Compute SAC's loss of the actor, plus the penalty for its actions."""
-        loss, (log_probability, _) = super().actor_loss(actor, state, inputs)
+        loss, report = super().actor_loss(actor, state, inputs)
         observation = inputs.now.observation
         price = state.novelty.price(observation, actor(observation).from_noise(inputs.noise)[0])
         loss = loss + self.penalty * weighted_mean(price, inputs.now.counts)
-        return loss, ActorReport(log_probability, loss)
+        return loss, report._replace(loss=loss)
 
     def update(self, state: SACRNDState, inputs: UpdateInputs) -> tuple[Any, Metrics, Array]:
         state, metrics, error = super().update(state, inputs)

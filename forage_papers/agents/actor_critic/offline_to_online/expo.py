@@ -219,6 +219,7 @@ class EXPO(SAC):
         told = {name: self.policy_delay * value for name, value in told.items()}  # as in SAC
         state = self.follow(state)
         metrics = {"critic_loss": report.loss, "value": report.value, "temperature": jnp.exp(state.log_temperature)}
+        metrics |= report.metrics
         return state, metrics | told, report.error * now.counts
 
     def imitate(

@@ -182,11 +182,11 @@ class ResidualTD3(Residual, TD3):
 
     def delayed_step(
         self, slow: tuple[Any, Any, Any, ActionValue], state: State, inputs: UpdateInputs
-    ) -> tuple[Any, Any, Any, ActionValue]:
+    ) -> tuple[tuple[Any, Any, Any, ActionValue], Metrics]:
         """Take one step of the policy, once the critics are warm, and one of the targets."""
-        *policy, targets = super().delayed_step(slow, state, inputs)
+        (*policy, targets), metrics = super().delayed_step(slow, state, inputs)
         actor, optimiser, target_actor = self.once_warm(state.updates - 1, tuple(policy), slow[:3])
-        return actor, optimiser, target_actor, targets
+        return (actor, optimiser, target_actor, targets), metrics
 
 
 class ResidualSAC(Residual, SAC):

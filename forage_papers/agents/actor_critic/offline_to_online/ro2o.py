@@ -152,14 +152,14 @@ class RO2O(SACN, SAC):
         keys, observation = inputs.keys, inputs.now.observation
         assert keys.policy_q is not None
         dropped = inputs if self.dropout else inputs._replace(keys=keys._replace(policy_q=None))
-        loss, (density, _) = super().actor_loss(actor, state, dropped)
+        loss, report = super().actor_loss(actor, state, dropped)
         near = self.neighbourhood(observation, self.policy_radius, jax.random.fold_in(keys.policy_q, 1))
         there = actor(near.reshape(-1, *near.shape[2:]))
         there = jax.tree.map(lambda x: x.reshape(*near.shape[:2], -1), there)
         here = jax.tree.map(lambda x: x[:, None], actor(observation))
         rough = weighted_mean(worst(symmetric_kl(here, there)), inputs.now.counts)
         loss = loss + self.policy_smoothness * rough
-        return loss, ActorReport(density, loss)
+        return loss, report._replace(loss=loss)
 
 
 def symmetric_kl(p: SquashedGaussian, q: SquashedGaussian) -> Float[Array, "*batch"]:

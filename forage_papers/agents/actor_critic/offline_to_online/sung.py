@@ -230,11 +230,15 @@ class SUNG(GuidedExploration, TD3BC):
         best = jax.lax.top_k(value, self.kept)[1]
         return best[jax.random.categorical(key, unlike[best])]
 
-    def actor_loss(self, actor: td3.DeterministicActor, state: State, inputs: UpdateInputs) -> Float[Array, ""]:
+    def actor_loss(
+        self, actor: td3.DeterministicActor, state: State, inputs: UpdateInputs
+    ) -> tuple[Float[Array, ""], Metrics]:
         """Compute the policy's loss: TD3+BC's or, online, values relative to their size and uncertain imitation."""
         return (self.careful_loss if self.online else super().actor_loss)(actor, state, inputs)
 
-    def careful_loss(self, actor: td3.DeterministicActor, state: State, inputs: UpdateInputs) -> Float[Array, ""]:
+    def careful_loss(
+        self, actor: td3.DeterministicActor, state: State, inputs: UpdateInputs
+    ) -> tuple[Float[Array, ""], Metrics]:
         """Compute the policy's loss online: values relative to their size, and imitation of the most uncertain."""
         observation, counts = inputs.now.observation, inputs.now.counts
         own = actor(observation)
@@ -243,7 +247,7 @@ class SUNG(GuidedExploration, TD3BC):
         unlike = jax.lax.stop_gradient(state.density.uncertainty(observation, own, prng.from_data(state.draws)))
         most = jax.lax.top_k(unlike, share_of(self.uncertain_share, len(unlike)))[1]
         distance = jnp.mean(self.distance(own, inputs.action)[most])
-        return self.caution * distance - self.alpha * weighted_mean(value, counts) / jnp.maximum(size, 1e-8)
+        return self.caution * distance - self.alpha * weighted_mean(value, counts) / jnp.maximum(size, 1e-8), {}
 
 
 class SUNGCQL(GuidedExploration, CQL):
