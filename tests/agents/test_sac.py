@@ -162,7 +162,7 @@ def test_means_are_over_what_counts():
     np.testing.assert_allclose(*found, rtol=1e-5)
     discrete = discrete_state(DISCRETE, [math.log(3), 0.0, 9.0], [[1.0, 2.0, 90.0]] * 2, [[0.0] * 3] * 2)
     loss = lambda o, *counts: DISCRETE.actor_loss(discrete.actor, discrete.critics, jnp.float32(0), o, *counts)  # noqa: E731
-    some, (entropy, _) = compute(loss, mask_rows([[1, 1, 0], [0, 0, 0], [1, 0, 0]]), counts)
+    some, (entropy, *_) = compute(loss, mask_rows([[1, 1, 0], [0, 0, 0], [1, 0, 0]]), counts)
     np.testing.assert_allclose(some, compute(loss, mask_rows([[1, 1, 0], [1, 0, 0]]))[0], rtol=1e-5)
     target = np.array([0.5, 7.0, 0.1])
     found = DISCRETE.temperature_loss(jnp.float32(0), entropy, target, counts)
@@ -344,7 +344,7 @@ def test_discrete_expectations_by_hand_with_masks():
     np.testing.assert_allclose(goal, [1.0, 1.0])
 
     arguments = (state.critics, state.log_temperature, observation)
-    (loss, (entropy, _)), gradient = compute(
+    (loss, (entropy, *_)), gradient = compute(
         jax.value_and_grad(agent.actor_loss, has_aux=True), state.actor, *arguments
     )
     expected = p @ (0.5 * np.log(p) - np.array([1, 1.5])), -1.0

@@ -29,6 +29,7 @@ from forage.core.types import Batch, Clock, Spec
 from forage.nn.critics import CriticReport, each_value, squared_error, stack_modules
 from forage.nn.distributions import Actions, Categorical, draw_action
 from forage.nn.networks import TorsoHead
+from forage.ops.losses import join_metrics, loss_gradient
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, adam, blend
 
@@ -54,6 +55,18 @@ class SACDiscreteState(NamedTuple):
     actor_optimiser: Any
     critic_optimiser: Any
     temperature_optimiser: Any
+
+
+class ActorReport(NamedTuple):
+    """The entropies of the policy in one step of the actor, and its loss."""
+
+    entropy: Float[Array, " batch"]
+    loss: Float[Array, ""]
+    metrics: Metrics = {}  # in addition, of an agent of one's own
+
+    def __or__(self, metrics: Metrics) -> ActorReport:
+        """Return the report with metrics of one's own."""
+        return self._replace(metrics=self.metrics | metrics)
 
 
 class SACDiscrete(Agent):
@@ -110,18 +123,18 @@ class SACDiscrete(Agent):
         optimiser = self.optimiser()
 
         target = self.target(state, now.reward, now.next_observation, now.terminated)
-        gradient, (error, critic_loss, value) = jax.grad(self.critic_loss, has_aux=True)(
-            state.critics, now.observation, now.action, target, batch.weight * now.counts
+        gradient, of_critics = loss_gradient(
+            self.critic_loss, state.critics, now.observation, now.action, target, batch.weight * now.counts
         )
         critics, critic_optimiser = optimiser.step(gradient, state.critic_optimiser, state.critics)
 
-        gradient, (entropy, actor_loss) = jax.grad(self.actor_loss, has_aux=True)(
-            state.actor, critics, state.log_temperature, now.observation, now.counts
+        gradient, of_actor = loss_gradient(
+            self.actor_loss, state.actor, critics, state.log_temperature, now.observation, now.counts
         )
         actor, actor_optimiser = optimiser.step(gradient, state.actor_optimiser, state.actor)
 
         gradient = jax.grad(self.temperature_loss)(
-            state.log_temperature, entropy, self.entropy_target(state.actor, now.observation), now.counts
+            state.log_temperature, of_actor.entropy, self.entropy_target(state.actor, now.observation), now.counts
         )
         log_temperature, temperature_optimiser = optimiser.step(
             gradient, state.temperature_optimiser, state.log_temperature
@@ -130,14 +143,15 @@ class SACDiscrete(Agent):
         target_critics = blend(critics, state.target_critics, self.polyak)
         optimisers = actor_optimiser, critic_optimiser, temperature_optimiser
         metrics = {
-            "critic_loss": critic_loss,
-            "actor_loss": actor_loss,
-            "value": value,
-            "entropy": weighted_mean(entropy, now.counts),
+            "critic_loss": of_critics.loss,
+            "actor_loss": of_actor.loss,
+            "value": of_critics.value,
+            "entropy": weighted_mean(of_actor.entropy, now.counts),
             "temperature": jnp.exp(state.log_temperature),
         }
         state = SACDiscreteState(actor, critics, target_critics, log_temperature, *optimisers)
-        return state, metrics, error * now.counts
+        metrics = join_metrics(metrics, of_critics.metrics, of_actor.metrics)
+        return state, metrics, of_critics.error * now.counts
 
     def target(
         self,
@@ -173,7 +187,7 @@ class SACDiscrete(Agent):
         log_temperature: Float[Array, ""],
         observation: PyTree[Array],
         counts: Bool[Array, " batch"] | None = None,
-    ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
+    ) -> tuple[Float[Array, ""], ActorReport]:
         """Compute the mean of sum_a pi(a|s) (alpha log pi(a|s) - min_i Q_i(s, a)) over the rows that count.
 
         Also return the entropies and the loss.
@@ -182,7 +196,7 @@ class SACDiscrete(Agent):
         value = each_value(critics, observation).min(0)
         expected = jnp.sum(probability * (jnp.exp(log_temperature) * log_probability - value), axis=1)
         loss = weighted_mean(expected, counts)
-        return loss, (-jnp.sum(probability * log_probability, axis=1), loss)
+        return loss, ActorReport(-jnp.sum(probability * log_probability, axis=1), loss)
 
     def entropy_target(self, actor: ActionScores, observation: PyTree[Array]) -> Float[Array, " batch"]:
         """Return the share `target_entropy` of the entropy of choosing evenly among the actions allowed.

@@ -25,7 +25,7 @@ def test_wsrls_policy_climbs_the_least_of_all_critics_and_rlpds_their_mean():
     for agent, value in ((WSRL(critics=2), 3.0), (RLPD(critics=2), 4.0)):
         state = sac_state(agent)
         inputs = inputs_of(np.zeros((1, 3)), noise=np.zeros((1, 2)))
-        loss, (log_probability, _) = compute(agent.actor_loss, state.actor, state, inputs)
+        loss, (log_probability, *_) = compute(agent.actor_loss, state.actor, state, inputs)
         np.testing.assert_allclose(loss, log_probability[0] - value, rtol=1e-5)
 
 
