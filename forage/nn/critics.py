@@ -298,7 +298,7 @@ class CriticReport(NamedTuple):
     metrics: dict[str, Array] = {}  # in addition, of an agent of one's own
 
     def __or__(self, metrics: dict[str, Array]) -> CriticReport:
-        """Return the report with metrics of one's own."""
+        """Return the report with more metrics."""
         return self._replace(metrics=self.metrics | metrics)
 
 

@@ -1,4 +1,4 @@
-"""Losses that users extend: what a loss returns, the metrics added to it, and its gradient.
+"""Losses that users extend: their reports, metrics and gradients.
 
 A loss takes the network that it is differentiated by first, and returns the loss and a report. Of PPO the report is the
 dictionary of metrics itself; agents that replay report each row's error beside it. Of both, `report | {"name": number}`
@@ -27,7 +27,7 @@ class LossReport(NamedTuple):
     metrics: Metrics
 
     def __or__(self, metrics: Metrics) -> LossReport:
-        """Return the report with metrics of one's own."""
+        """Return the report with more metrics."""
         return self._replace(metrics=self.metrics | metrics)
 
 
@@ -37,10 +37,10 @@ def loss_gradient(loss: Callable[..., tuple[Array, Any]], network: PyTree[Array]
     Raise `ForageError` for a loss that returns anything other than a loss and a report, such as one of a user's agent.
     """
 
-    def checked(network: PyTree[Array], *inputs: Any) -> tuple[Array, Any]:
+    def checked_loss(network: PyTree[Array], *inputs: Any) -> tuple[Array, Any]:
         return check_loss(loss, loss(network, *inputs))
 
-    return jax.grad(checked, has_aux=True)(network, *inputs)
+    return jax.grad(checked_loss, has_aux=True)(network, *inputs)
 
 
 def join_metrics(*groups: Metrics) -> Metrics:
@@ -84,7 +84,7 @@ def is_number(value: Any) -> bool:
 
 
 def describe(value: Any) -> str:
-    """Describe what a loss returned in its place."""
+    """Describe a wrong result of a loss."""
     if isinstance(value, Array | np.ndarray):
         shape = "one number" if value.shape == () else f"an array of shape {value.shape}"
         return shape if jnp.issubdtype(value.dtype, jnp.floating) else f"{shape} of {value.dtype}"

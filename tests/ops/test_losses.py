@@ -1,4 +1,4 @@
-"""Losses of one's own: metrics and a key reach them in every agent, and what is no loss is refused in one sentence."""
+"""Losses that users extend: metrics and a key reach them in every agent; wrong results are refused in a sentence."""
 
 import re
 from pathlib import Path
@@ -35,7 +35,7 @@ def batch_of(spec, time, env):
     return Batch(experience, jnp.ones(env), jnp.zeros(env, jnp.int32))
 
 
-def drawn(key):
+def random_metric(key):
     return {"drawn": jax.random.uniform(key)}
 
 
@@ -49,13 +49,13 @@ class OwnPPO(PPO):
 class OwnDQN(DQN):
     def loss(self, network, target, batch, key=None):
         loss, report = super().loss(network, target, batch, key)
-        return loss, report | drawn(key)
+        return loss, report | random_metric(key)
 
 
 class OwnC51(C51):
     def loss(self, network, target, batch, key=None):
         loss, report = super().loss(network, target, batch, key)
-        return loss, report | drawn(key)
+        return loss, report | random_metric(key)
 
 
 class OwnLosses:
@@ -63,7 +63,7 @@ class OwnLosses:
 
     def critic_loss(self, critics, inputs, target):
         loss, report = super().critic_loss(critics, inputs, target)  # type: ignore[misc]
-        return loss, report | drawn(inputs.key)
+        return loss, report | random_metric(inputs.key)
 
     def actor_loss(self, actor, state, inputs):
         loss, report = super().actor_loss(actor, state, inputs)  # type: ignore[misc]
@@ -85,7 +85,7 @@ class OwnTD3BC(OwnLosses, TD3BC):
 class OwnIQL(IQL):
     def value_loss(self, value, inputs):
         loss, metrics = super().value_loss(value, inputs)
-        return loss, metrics | drawn(inputs.key)
+        return loss, metrics | random_metric(inputs.key)
 
     def policy_loss(self, policy, inputs):
         loss, metrics = super().policy_loss(policy, inputs)

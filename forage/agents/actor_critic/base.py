@@ -84,7 +84,7 @@ class UpdateInputs(NamedTuple):
 
     @property
     def key(self) -> Key[Array, ""] | None:
-        """Return the random key of this update for losses of one's own."""
+        """Return the random key of this update, for losses that users extend."""
         return self.keys.loss
 
 

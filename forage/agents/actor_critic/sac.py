@@ -100,7 +100,7 @@ class ActorReport(NamedTuple):
     metrics: Metrics = {}  # in addition, of an agent of one's own
 
     def __or__(self, metrics: Metrics) -> ActorReport:
-        """Return the report with metrics of one's own."""
+        """Return the report with more metrics."""
         return self._replace(metrics=self.metrics | metrics)
 
 
