@@ -6,7 +6,6 @@ its meaning.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -103,13 +102,17 @@ def candidates(line: str) -> dict[str, str]:
 
 def first_line(command: str) -> str:
     """Return the meaning of a command, from the first line of its module."""
-    text = importlib.import_module(f"forage.cli.{command}").__doc__ or ""
+    from forage.cli import entry
+
+    text = entry.command_module(command).__doc__ or ""
     return text.partition(": ")[2].partition(".")[0].replace("\n", " ")
 
 
 def completions_after(command: str, typed: list[str], current: str) -> dict[str, str]:
     """Return the completions after a command and the words typed so far."""
-    own = named_options(importlib.import_module(f"forage.cli.{command}").HELP)
+    from forage.cli import entry
+
+    own = named_options(entry.command_module(command).HELP)
     if typed and typed[-1].startswith("--") and "=" not in typed[-1]:
         name = typed[-1][2:]
         if hyphens(name) not in FLAGS:

@@ -2,8 +2,9 @@
 
 `forage --help` loads this module and few others: what only a command needs is imported where the command begins.
 
-Each command is a module of this package with a function `run(positional, words)` and a text `HELP`, from which
-completion takes its options too. If help depends on the arguments, `explain(positional, words)` returns it.
+Each command is a module of this package, or of its folder `sharing`, with a function `run(positional, words)` and a
+text `HELP`, from which completion takes its options too. If help depends on the arguments, `explain(positional, words)`
+returns it.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
   forage report RUN ...              one HTML page about runs: curves, scores, profiles, settings, films
   forage cite [RUN]                  cite Forage, a run and the papers of its parts
   forage export RUN OUTPUT           write a policy for other programs; a language policy as Hugging Face's files
+  forage serve RUN | policy.npz      answer requests for actions over HTTP, JSON in and out
   forage push RUN USER/NAME          share a run on the Hugging Face Hub, with a model card
   forage pull USER/NAME              fetch a shared run from the Hub
   forage claim [NAME]                run a paper's claim: does it hold here?
@@ -76,6 +78,7 @@ COMMANDS = (
     "report",
     "cite",
     "export",
+    "serve",
     "push",
     "pull",
     "claim",
@@ -84,8 +87,10 @@ COMMANDS = (
     "completion",
 )
 
+SHARING = "export", "serve", "push", "pull"
+"""Commands whose modules are in the folder `sharing`."""
 
-READERS = ("train", "resume", "evaluate", "watch", "chat", "data", "select", "export", "report")
+READERS = ("train", "resume", "evaluate", "watch", "chat", "data", "select", "export", "serve", "report")
 """Commands that act with runs or read files of settings, and so take `--trust`."""
 
 
@@ -190,7 +195,7 @@ def run(arguments: list[str]) -> int:
     from forage.config import options
     from forage.core.trust import granting
 
-    module = importlib.import_module(f"forage.cli.{command}")
+    module = command_module(command)
     refuse_single_hyphens(rest, module.HELP)
     positional, words = options.split(["--help" if word == "-h" else word for word in rest], FLAGS, LISTS)
     if words.pop("help", False):
@@ -204,6 +209,11 @@ def run(arguments: list[str]) -> int:
 
             around.enter_context(json_alone())
         return module.run(positional, words) or 0
+
+
+def command_module(command: str) -> Any:
+    """Return the module of a command."""
+    return importlib.import_module(f"forage.cli.{'sharing.' if command in SHARING else ''}{command}")
 
 
 def refuse_single_hyphens(words: list[str], text: str) -> None:

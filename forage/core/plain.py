@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import sys
 from collections.abc import Mapping
@@ -35,3 +36,11 @@ def python_numbers(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(python_numbers(inner) for inner in value)
     return value
+
+
+def package_version(package: str) -> str:
+    """Return the version of an installed package, or `a checkout` if it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "a checkout"

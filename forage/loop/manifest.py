@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import jax
 import numpy as np
 
 from forage.core import spaces
+from forage.core.plain import package_version
 
 if TYPE_CHECKING:
     from forage.loop.policy import Policy
@@ -48,7 +48,7 @@ def describe_policy(policy: Policy, file: str = "") -> dict[str, Any]:
         "inputs": describe_leaves(inputs, policy._like),
         "outputs": describe_leaves(outputs, action),
         "normalisation": describe_norms(getattr(policy.state, "norm", None)),
-        "versions": {"forage": version_of("forage-rl")} | {name: version_of(name) for name in PACKAGES},
+        "versions": {"forage": package_version("forage-rl")} | {name: package_version(name) for name in PACKAGES},
     }
 
 
@@ -129,11 +129,3 @@ def describe_norms(norms: Any) -> dict[str, Any]:
 def is_norm(node: Any) -> bool:
     """Return whether a node of a tree is a running mean and variance."""
     return hasattr(node, "mean") and hasattr(node, "variance")
-
-
-def version_of(package: str) -> str:
-    """Return a package's version, or `a checkout` if it is not installed."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "a checkout"

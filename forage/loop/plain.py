@@ -148,10 +148,25 @@ class PlainPolicy:
                 f"This policy remembers {len(self._memory[0])} episodes, and got {number}; call reset() before."
             )
         given = [_fit(x, dtype, self.environment) for x, (dtype, _) in zip(given, self._inputs, strict=True)]
-        found = self._program(number, [*self._memory, *given])
-        self._memory = [np.array(x) for x in found[: len(self._start)]]
-        actions = found[len(self._start) :]
+        actions, self._memory = self.step(given, self._memory)
         return _unflatten(self._action, [_first(x) for x in actions] if one else actions)
+
+    def step(self, given: list[np.ndarray], memory: list[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Return the arrays of the actions and of the next memory, for those of a batch; the policy keeps neither.
+
+        `given` are the observation's arrays in the order of `manifest["inputs"]`, of its types.
+        """
+        found = self._program(len(given[0]), [*memory, *given])
+        return found[len(memory) :], [np.array(x) for x in found[: len(memory)]]
+
+    @property
+    def start(self) -> list[np.ndarray]:
+        """Return the memory at the start of an episode, of one row; empty without memory."""
+        return list(self._start)
+
+    def rows_of_actions(self, actions: list[np.ndarray]) -> list[Any]:
+        """Return the action of each row as plain data."""
+        return [_unflatten(self._action, [x[row].tolist() for x in actions]) for row in range(len(actions[0]))]
 
 
 def _first(rows: np.ndarray) -> Any:

@@ -23,6 +23,7 @@ from forage.config import packages
 from forage.config.options import PORTS
 from forage.config.run_config import RunConfig
 from forage.core.loading import FILE
+from forage.core.plain import package_version
 from forage.core.ports import Environment
 
 PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium")
@@ -31,7 +32,7 @@ PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium")
 def versions() -> dict[str, Any]:
     """Return the versions of Python and packages, the state of the code, and the machine."""
     return {
-        "forage": own_version(),
+        "forage": package_version("forage-rl"),
         "code": code_hash(),
         "git": git_state(),
         "python": platform.python_version(),
@@ -52,14 +53,6 @@ def version_record(setup: RunConfig, config: dict[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count()}
     own = own_code(setup, config)
     return versions() | made | ({"own": own} if own else {})
-
-
-def own_version() -> str:
-    """Return Forage's version, or `a checkout` if it is not installed."""
-    try:
-        return importlib.metadata.version("forage-rl")
-    except importlib.metadata.PackageNotFoundError:
-        return "a checkout"
 
 
 def differences(then: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from forage.config import registry
-from forage.runs.provenance import own_version
+from forage.core.plain import package_version
 from forage.runs.run import Run, read_json
 from forage.studies.compare import ComparedRun, scores_of
 from forage.studies.report.page import sentences_of_runs
@@ -24,7 +24,7 @@ YEAR = re.compile(r"\b(19|20)\d\d\b")
 def cite(directory: str | os.PathLike[str] | None = None) -> str:
     """Return a BibTeX entry for Forage and, of a run, its sentence and its parts' papers."""
     if directory is None:
-        return software({"forage": own_version()})
+        return software({"forage": package_version("forage-rl")})
     run = Run(directory)
     blocks = [software(read_json(run.directory / "versions.json"))]
     if run.evaluation and not run.config["sweep"]:

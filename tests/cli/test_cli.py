@@ -1,6 +1,5 @@
 """The command line, from typed words to printed output."""
 
-import importlib
 import inspect
 import json
 import re
@@ -220,7 +219,7 @@ def test_every_command_has_its_own_help_with_examples(capsys, command):
 def test_options_that_help_lists_are_taken_by_the_command():
     """Each command's code reads every option of its help by name, so that neither is forgotten."""
     for command in cli.COMMANDS:
-        module = importlib.import_module(f"forage.cli.{command}")
+        module = cli.command_module(command)
         code = inspect.getsource(module).replace(module.HELP, "") + inspect.getsource(arguments.display)
         code += inspect.getsource(cli.run) if command in cli.READERS else ""
         for name in named_options(module.HELP):

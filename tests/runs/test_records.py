@@ -15,6 +15,7 @@ import pytest
 from forage.config import part_options
 from forage.config.resolve import resolve
 from forage.core import checkpoint
+from forage.core.plain import package_version
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium import saving
 from forage.evaluation.statistics import by_setting
@@ -206,4 +207,4 @@ def test_a_checkout_that_is_not_installed_has_a_version(monkeypatch):
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "version", missing)
-    assert versions.own_version() == "a checkout"
+    assert package_version("forage-rl") == "a checkout"

@@ -46,3 +46,26 @@ def test_what_is_no_observation(refuse):
     for observation, said in OBSERVATIONS:
         refuse(lambda seen=observation: policy.act(seen), said)
     refuse(lambda: policy.export("p.txt"), "A policy is exported as .npz, .onnx, .safetensors, and p.txt is none")
+
+
+SERVED = [
+    ("serve", "forage serve takes a run's directory or an exported policy"),
+    ("serve run run", "forage serve takes a run's directory or an exported policy"),
+    ("serve nowhere", "nowhere is not a run"),
+    ("serve begun", "begun holds no trained agent"),
+    ("serve file.txt", r"takes a run or an exported policy\.npz, and file\.txt is neither"),
+    ("serve bad.npz", r"bad\.npz is no whole exported policy"),
+    ("serve other.npz", r"other\.npz is no whole exported policy"),
+    ("serve other.npz --seed 3", "holds one policy; --seed, --checkpoint and --actions choose among a run's"),
+    ("serve run --port 70000", "--port is from 0 to 65,535, not 70,000"),
+    ("serve run --port a", "--port is a whole number"),
+    ("serve run --max-batch 0", "--max-batch is from 1 to"),
+    ("serve run --prot 80", "forage serve has no option '--prot'. Did you mean '--port'"),
+    ("serve run --seed 9", "run has seeds 3, 7, not 9"),
+    ("serve run --seed 3 --host 203.0.113.9 --port 0", "Cannot listen at 203.0.113.9, port 0: .*another --port works"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), SERVED, ids=[said[:50] for _, said in SERVED])
+def test_a_policy_to_serve(words, said, answer):
+    answer(words, said)

@@ -1,0 +1,1 @@
+"""Commands that take policies and runs out of Forage, and into it."""
