@@ -57,7 +57,6 @@ CONTRACTS = {
     "Abilities of agents": "forage.core.ports.abilities",
     "Environments": "forage.core.ports.environment",
     "Port of behaviours": "forage.core.ports.behaviour",
-    "Interventions": "forage.core.ports.interventions",
     "Port of rewards": "forage.core.ports.rewards",
     "Port of memories": "forage.core.ports.memory",
     "Port of starts": "forage.core.ports.starts",

@@ -18,9 +18,8 @@ from forage.core.errors import InterruptedCompiling, RunInterrupted
 from forage.core.records import printable, range_in
 from forage.core.types import ForageError
 from forage.loop.learner import Report
-from forage.loop.runner import Runner
+from forage.loop.runner import Runner, Watch, sum_counts
 from forage.loop.soundness import NotFinite, Unsound
-from forage.loop.watch import Watch, sum_counts
 from forage.runs import capacity
 from forage.runs import display as progress
 from forage.runs.callbacks import Callback, CallbackFailed, View

@@ -15,8 +15,7 @@ from forage.core.schedule import is_schedule
 from forage.core.spaces import reading
 from forage.evaluation.maps import heat_map
 from forage.evaluation.statistics import by_setting
-from forage.loop.runner import Runner
-from forage.loop.watch import time_shares
+from forage.loop.runner import Runner, time_shares
 from forage.memory.around import innermost
 from forage.memory.dataset import DataSet
 from forage.memory.mixed import MixedReplay

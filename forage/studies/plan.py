@@ -36,7 +36,7 @@ from forage.core.host import HostEnvironment
 from forage.loop.cluster.pool import Pool, check_sent
 from forage.loop.device.runner import DeviceRunner
 from forage.loop.host.runner import HostRunner
-from forage.loop.watch import time_shares
+from forage.loop.runner import time_shares
 
 TURNS = 400  # that are drawn for each prediction
 SECONDS = 2.0  # that each piece is measured for

@@ -17,7 +17,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from forage.ops.minibatches import weighted_mean
+from forage.ops.rows import weighted_mean
 
 OBJECTIVES = ("value", "value_expert")
 

@@ -18,7 +18,7 @@ from forage.core.ports import ActInputs
 from forage.core.types import AGENT, GONE, GUIDE, MODEL, NOBODY, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import BangBang
 from forage.nn.networks import GRUState
-from forage.ops.minibatches import shuffle, standardise
+from forage.ops.rows import shuffle, standardise
 
 SPEC = Spec("Table", spaces.Discrete(2), spaces.Discrete(2))
 CLOCK = Clock(jnp.int32(0), jnp.float32(100))

@@ -8,7 +8,7 @@ import small
 
 from forage.config.resolve import resolve
 from forage.core.types import ForageError
-from forage.loop.device.episodes import any_of
+from forage.loop.device.collect import any_of
 
 small.keep_compiled()
 LONGEST = 8 * 500  # steps of a generation

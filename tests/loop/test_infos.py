@@ -29,7 +29,7 @@ from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers.goal_entries import Entries
 from forage.environments.wrappers.goals import GoalConditioned
 from forage.environments.wrappers.time import ActionRepeat, TimeLimit
-from forage.loop.device.episodes import last_infos
+from forage.loop.device.collect import last_infos
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.rewards.environment import EnvironmentReward

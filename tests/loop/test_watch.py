@@ -10,7 +10,7 @@ import small
 from tiers import gate_cases
 
 import forage
-from forage.loop import watch
+from forage.loop import runner
 from forage.studies.report.page import report
 
 small.keep_compiled()
@@ -33,8 +33,8 @@ class Slow(gymnasium.Env):
 
 def test_laps_by_hand(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(watch.time, "perf_counter", lambda: now[0])
-    one = watch.Watch()
+    monkeypatch.setattr(runner.time, "perf_counter", lambda: now[0])
+    one = runner.Watch()
     for at, name in ((2.0, "act"), (5.0, "step"), (6.0, "act")):
         now[0] = at
         one.lap(name)
@@ -43,10 +43,10 @@ def test_laps_by_hand(monkeypatch):
     now[0] = 11.0
     one.lap("learn")
     assert one.spent == {"act": 3.0, "step": 3.0, "learn": 1.0}
-    both = watch.sum_counts([one.spent, {"act": 1.0, "save": 2.0}])
+    both = runner.sum_counts([one.spent, {"act": 1.0, "save": 2.0}])
     assert both == {"learn": 1.0, "act": 4.0, "step": 3.0, "save": 2.0}
-    assert watch.time_shares(both) == "act 40%, step 30%, save 20%, learn 10%" and watch.time_shares({}) == ""
-    assert watch.time_shares({"act": 1.0, "save": 0.001}) == "act 100%"
+    assert runner.time_shares(both) == "act 40%, step 30%, save 20%, learn 10%" and runner.time_shares({}) == ""
+    assert runner.time_shares({"act": 1.0, "save": 0.001}) == "act 100%"
 
 
 @pytest.mark.parametrize("agent", gate_cases(["ppo", "dqn"], ["ppo"]))
@@ -59,7 +59,7 @@ def test_a_run_says_where_its_time_went(agent, tmp_path):
     )  # fmt: skip
     took = time.perf_counter() - began
     spent = json.loads((run.directory / "time.json").read_text())
-    assert set(spent) <= set(watch.MEANINGS) and sum(spent.values()) < took
+    assert set(spent) <= set(runner.ACTIVITIES) and sum(spent.values()) < took
     # Two seeds of two environments; the first report, which compiles, is counted apart, and may hold half of the steps.
     assert spent["step"] > 0.01 * 2 * 2 * (96 // 2) / 2 and spent["evaluate"] > 0.01 * 8
     assert {"learn", "act", "transfer", "keep", "save", "rest", "compile"} <= set(spent)

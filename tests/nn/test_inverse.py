@@ -9,8 +9,8 @@ from small import at_once
 from tiers import gate_cases
 
 from forage.nn.inverse import InverseModel
-from forage.ops.minibatches import fit
 from forage.ops.optimiser import adam
+from forage.ops.rows import fit
 
 KEY = jax.random.key(0)
 

@@ -20,7 +20,7 @@ from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium import saving
 from forage.evaluation.statistics import by_setting
 from forage.loop.host.starts import join_states, split_states
-from forage.loop.watch import Watch
+from forage.loop.runner import Watch
 from forage.rewards.bonuses.rnd import RND
 from forage.rewards.environment import EnvironmentReward
 from forage.rewards.scaling import Scale

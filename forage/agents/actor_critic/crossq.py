@@ -45,9 +45,8 @@ from forage.nn.critics import (
 )
 from forage.nn.encoders import is_image
 from forage.nn.networks import NetworkConfig
-from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, make_named_optimiser
-from forage.ops.rows import concatenate_rows
+from forage.ops.rows import concatenate_rows, weighted_mean
 
 
 class CrossQ(SAC):

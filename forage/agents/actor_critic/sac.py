@@ -32,8 +32,8 @@ from forage.nn.normalise import apply_norm, norms_for
 from forage.nn.state_noise import log_deviation, standardise_noise
 from forage.ops.every import report_every
 from forage.ops.losses import join_metrics, loss_gradient
-from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, blend
+from forage.ops.rows import weighted_mean
 
 CUT, SQUASHED = (-20.0, 2.0), (-10.0, 2.0)
 """Bounds of the logarithm of a policy's deviation: SAC's own, and those for a tanh."""

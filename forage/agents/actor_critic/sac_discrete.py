@@ -30,8 +30,8 @@ from forage.nn.critics import CriticReport, each_value, squared_error, stack_mod
 from forage.nn.distributions import Actions, Categorical, draw_action
 from forage.nn.networks import TorsoHead
 from forage.ops.losses import join_metrics, loss_gradient
-from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, adam, blend
+from forage.ops.rows import weighted_mean
 
 
 class ActionScores(TorsoHead):

@@ -29,8 +29,8 @@ from forage.nn.networks import NetworkConfig, TorsoHead
 from forage.nn.normalise import apply_norm, norms_for
 from forage.ops.every import report_every
 from forage.ops.losses import join_metrics, loss_gradient
-from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
+from forage.ops.rows import weighted_mean
 
 
 class DeterministicActor(TorsoHead):

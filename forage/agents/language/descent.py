@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.core.ports import Metrics
-from forage.ops.minibatches import shuffle
+from forage.ops.rows import shuffle
 
 Loss = Callable[[Any, Any, Bool[Array, ""]], tuple[Float[Array, ""], Metrics]]
 FIRST = ("first_ratio", "sampler_gap")

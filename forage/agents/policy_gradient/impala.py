@@ -36,10 +36,9 @@ from forage.nn.actor_critic import ActorCritic, ActorCriticConfig
 from forage.nn.distributions import Actions, Distribution, action_probabilities, draw_action
 from forage.nn.networks import GRUState
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
-from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, rmsprop
 from forage.ops.returns import vtrace
-from forage.ops.rows import merge_time
+from forage.ops.rows import merge_time, weighted_mean
 
 
 class ImpalaState(NamedTuple):

@@ -42,8 +42,8 @@ from forage.nn.distributions import Actions, Distribution, Gaussian, action_prob
 from forage.nn.networks import GRUState, NetworkConfig
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
 from forage.ops.losses import loss_gradient
-from forage.ops.minibatches import shuffle, standardise, weighted_mean
 from forage.ops.optimiser import Optimiser, make_named_optimiser
+from forage.ops.rows import shuffle, standardise, weighted_mean
 
 METRICS = ("policy_loss", "value_loss", "entropy", "approximate_kl", "clip_fraction")
 

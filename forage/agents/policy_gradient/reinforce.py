@@ -41,9 +41,8 @@ from forage.nn.actor_critic import ActorCritic, ActorCriticConfig
 from forage.nn.distributions import Distribution, action_probabilities, draw_action
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
 from forage.ops.episodes import finished, group_relative, groups, leave_one_out, spread_ends, whole_returns
-from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, adam
-from forage.ops.rows import merge_time
+from forage.ops.rows import merge_time, weighted_mean
 
 BASELINES = ("none", "mean", "group")
 

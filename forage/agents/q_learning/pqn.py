@@ -28,10 +28,9 @@ from forage.core.ranges import Range, Ranges, check_minibatches
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, Experience, Spec
 from forage.ops.action_values import best_action, take_values
-from forage.ops.minibatches import fit, weighted_mean
 from forage.ops.optimiser import Optimiser, make_named_optimiser
 from forage.ops.returns import lambda_returns
-from forage.ops.rows import merge_time
+from forage.ops.rows import fit, merge_time, weighted_mean
 
 
 class PQNState(NamedTuple):

@@ -43,10 +43,9 @@ from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, ActorCriticConfig
 from forage.nn.distributions import Categorical
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
-from forage.ops.minibatches import fit
 from forage.ops.optimiser import Optimiser, adam
 from forage.ops.returns import lambda_returns
-from forage.ops.rows import merge_time
+from forage.ops.rows import fit, merge_time
 
 
 class SearchState(NamedTuple):

@@ -10,8 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports.environment import Environment
 from forage.core.ports.part import Part, State
-from forage.core.ports.rollout import RolloutReport
-from forage.core.ports.tasks import Tasks
+from forage.core.ports.tasks import RolloutReport, Tasks
 from forage.core.types import Experience, Spec
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from forage.core import mesh, prng, spaces, team
 from forage.core.ports import HiddenState, World
-from forage.loop.device.episodes import any_of, info_numbers
+from forage.loop.device.collect import any_of, info_numbers
 from forage.loop.device.state import Start
 from forage.loop.learner import LearnerState, where_tree
 from forage.loop.runner import EvaluationEpisodes

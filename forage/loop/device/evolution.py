@@ -17,7 +17,7 @@ from forage.core import mesh
 from forage.core.ports import Evolver, Metrics
 from forage.core.schedule import at_fraction
 from forage.core.types import Clock, Experience, ForageError
-from forage.loop.device.episodes import sum_infos
+from forage.loop.device.collect import sum_infos
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import ChunkStats, Episodes, LearnerState, State, finite
 

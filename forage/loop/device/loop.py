@@ -33,8 +33,7 @@ from forage.core.ports import (
 from forage.core.schedule import at_fraction, is_scheduled
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import visits
-from forage.loop.device.collect import collect, new_start
-from forage.loop.device.episodes import last_infos
+from forage.loop.device.collect import collect, last_infos, new_start
 from forage.loop.device.evaluate import play_episodes
 from forage.loop.device.state import Actors, DeviceState, Pool, RolloutResults
 from forage.loop.learner import ChunkStats, Learner, LearnerState, finite

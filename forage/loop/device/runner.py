@@ -36,9 +36,8 @@ from forage.loop.device.programs import (
 )
 from forage.loop.device.state import DeviceState
 from forage.loop.learner import Learner, LearnerState, Report
-from forage.loop.runner import EvaluationEpisodes, Numbers
+from forage.loop.runner import EvaluationEpisodes, Numbers, Watch
 from forage.loop.soundness import Bad
-from forage.loop.watch import Watch
 
 
 class DeviceRunner:

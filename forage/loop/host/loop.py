@@ -28,9 +28,9 @@ from forage.loop.host.onlooker import InterventionRecorder
 from forage.loop.host.programs import TurnMetrics, act, estimate, init_learner, learn, observe_actions, observe_rewards
 from forage.loop.host.starts import HostedEnvironment, HostStarts, HostStartsState
 from forage.loop.learner import Episodes, Learner, LearnerState, Report
+from forage.loop.runner import Watch
 from forage.loop.soundness import Unsound, find_nonfinite, learned_sentence, sound
 from forage.loop.visits import Visits
-from forage.loop.watch import Watch
 
 
 class HostState(NamedTuple):

@@ -25,10 +25,9 @@ from forage.loop.host import async_envs, policy_lag
 from forage.loop.host.loop import PLAIN, HostLoop, HostOptions, HostState
 from forage.loop.host.programs import actor_of
 from forage.loop.learner import Learner, LearnerState, Report
-from forage.loop.runner import EvaluationEpisodes, Numbers, with_numbers
+from forage.loop.runner import EvaluationEpisodes, Numbers, sum_counts, with_numbers
 from forage.loop.soundness import Bad
 from forage.loop.visits import Visits
-from forage.loop.watch import sum_counts
 
 MOST_LOST = 10  # deaths of workers in the episodes of an evaluation that are played side by side
 

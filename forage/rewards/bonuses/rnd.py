@@ -17,8 +17,8 @@ from forage.core.spaces import channels_first, describe_space, observation_part,
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.embedding import LIMIT, Embedding
 from forage.nn.normalise import RunningNorm
-from forage.ops.minibatches import fit
 from forage.ops.optimiser import Optimiser, adam
+from forage.ops.rows import fit
 from forage.rewards.bonuses.base import Bonus
 from forage.rewards.bonuses.rows import as_rows, row_shape
 

@@ -18,7 +18,7 @@ from forage.core.errors import ForageError
 from forage.core.records import is_number
 from forage.evaluation.statistics import name_of_mean
 from forage.evaluation.thresholds import first_reached, median_time
-from forage.loop.watch import MEANINGS
+from forage.loop.runner import ACTIVITIES
 from forage.runs.changes import flatten_config, history_sentences
 from forage.runs.display import duration
 from forage.runs.run import read_json
@@ -271,7 +271,7 @@ def times(runs: Sequence[ComparedRun]) -> str:
 
     rows = [
         [f"{name}: {meaning}", *(cell(spent, name, total) for spent, total in zip(found, totals, strict=True))]
-        for name, meaning in MEANINGS.items()
+        for name, meaning in ACTIVITIES.items()
         if any(name in spent for spent in found)
     ]
     return html_table(["", *(one.label for one in runs)], rows)

@@ -46,8 +46,8 @@ from forage.nn.distributions import SquashedGaussian, squash_to
 from forage.nn.networks import NetworkConfig, body, input_size, orthogonal
 from forage.nn.normalise import apply_norm
 from forage.ops.every import run_if
-from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, adam
+from forage.ops.rows import weighted_mean
 
 LOWEST, HIGHEST = -10.0, 7.5  # logarithms of the least and the largest adjustment
 FIRST_SHIFT = 0.01  # gain of the explorer's last weights

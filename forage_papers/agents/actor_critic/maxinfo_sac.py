@@ -38,8 +38,8 @@ from forage.core.types import MODEL, NOBODY, Batch, Clock, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.networks import input_size
 from forage.nn.normalise import RunningNorm
-from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
+from forage.ops.rows import weighted_mean
 from forage_papers.nn.ensemble import Ensemble, prediction_variance
 
 

@@ -29,7 +29,7 @@ from forage.agents.actor_critic.sac import SAC, ActorReport, GaussianActor, SACS
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Spec
-from forage.ops.minibatches import weighted_mean
+from forage.ops.rows import weighted_mean
 
 
 class MDPOState(SACState):

@@ -52,9 +52,8 @@ from forage.nn.networks import NetworkConfig, Torso
 from forage.ops import returns
 from forage.ops.episodes import alive
 from forage.ops.every import run_if, shared_by_seeds
-from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, make_named_optimiser
-from forage.ops.rows import merge_time, standardise_rows
+from forage.ops.rows import merge_time, standardise_rows, weighted_mean
 from forage.ops.shift import shift_picture
 from forage_papers.ops.two_hot import symexp, two_hot
 

@@ -53,7 +53,7 @@ from forage.nn.distributions import Actions, squash_to
 from forage.nn.layers import MLP, Linear, Norm
 from forage.nn.networks import NetworkConfig, Torso
 from forage.nn.normalise import apply_norm
-from forage.ops.minibatches import weighted_mean
+from forage.ops.rows import weighted_mean
 from forage_papers.nn.flow import matching_error
 
 FLOWS = ("gated", "decoder", "plain")

@@ -47,9 +47,8 @@ from forage.core.types import AGENT, GUIDE, Batch, Clock, Experience, ForageErro
 from forage.nn.actor_critic import ActorCritic
 from forage.nn.networks import NetworkConfig
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, update_norms
-from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import adam
-from forage.ops.rows import merge_time
+from forage.ops.rows import merge_time, weighted_mean
 from forage_papers.nn.policy_values import ActedSegments, PolicyValues, segments
 
 BASELINE, AFTER = "baseline", "baseline after"

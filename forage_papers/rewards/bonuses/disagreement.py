@@ -16,8 +16,8 @@ from forage.core.types import Clock, Experience, Spec
 from forage.nn.distributions import Actions
 from forage.nn.embedding import Embedding
 from forage.nn.normalise import RunningNorm
-from forage.ops.minibatches import fit
 from forage.ops.optimiser import Optimiser, adam
+from forage.ops.rows import fit
 from forage.rewards.bonuses.base import Bonus
 from forage.rewards.bonuses.rows import as_rows, as_transitions, row_shape
 from forage_papers.nn.ensemble import Ensemble, bootstrap, disagreement

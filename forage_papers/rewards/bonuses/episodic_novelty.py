@@ -15,8 +15,8 @@ from forage.core.ranges import Range, Ranges, check_order
 from forage.core.types import Clock, Experience, Spec
 from forage.nn.inverse import InverseModel
 from forage.nn.normalise import RunningNorm
-from forage.ops.minibatches import fit
 from forage.ops.optimiser import Optimiser, adam
+from forage.ops.rows import fit
 from forage.rewards.bonuses.base import Bonus
 from forage.rewards.bonuses.rnd import RND, RNDState
 from forage.rewards.bonuses.rows import Transitions, as_transitions, row_shape

@@ -26,7 +26,7 @@ from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience
 from forage.nn.normalise import RunningNorm
-from forage.ops.minibatches import weighted_mean
+from forage.ops.rows import weighted_mean
 
 LEAST_DEVIATION = 1e-3  # added to deviations, as in the authors' program
 

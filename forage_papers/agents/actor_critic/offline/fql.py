@@ -39,8 +39,8 @@ from forage.nn.distributions import Actions
 from forage.nn.dormant import Units
 from forage.nn.networks import NetworkConfig
 from forage.ops.losses import loss_gradient
-from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
+from forage.ops.rows import weighted_mean
 from forage_papers.nn.flow import integrate_field, matching_error
 
 TARGETS = ("mean", "least")

@@ -45,9 +45,8 @@ from forage.core.spaces import observation_part
 from forage.core.types import Experience, Spec
 from forage.nn.layers import MLP, Linear
 from forage.nn.normalise import RunningNorm
-from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import adam
-from forage.ops.rows import observation_rows
+from forage.ops.rows import observation_rows, weighted_mean
 
 
 class ModulatedNetwork(equinox.Module):

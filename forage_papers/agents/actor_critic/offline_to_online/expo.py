@@ -40,8 +40,8 @@ from forage.core.types import Experience, Spec
 from forage.nn.critics import ActionValue, each_value, min_of_subset
 from forage.nn.layers import MLP
 from forage.nn.networks import NetworkConfig, Torso
-from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
+from forage.ops.rows import weighted_mean
 from forage_papers.nn.base_policy import beside_base
 from forage_papers.nn.flow import Field, integrate_field, matching_error
 

@@ -33,7 +33,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import DATASET, ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport, each_value
 from forage.nn.layers import MLP
-from forage.ops.minibatches import weighted_mean
+from forage.ops.rows import weighted_mean
 
 LEAST_GAP, MOST_GAP = 1e-10, 10.0
 LEAST_RATIO = 1e-5  # of p_real / p_sim, as in the authors' program; the most is 1

@@ -33,7 +33,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport, each_value, min_of_critics
 from forage.nn.distributions import SquashedGaussian
-from forage.ops.minibatches import weighted_mean
+from forage.ops.rows import weighted_mean
 from forage_papers.agents.settings import SACN
 
 ABOVE = 0.8  # weight of the square where a neighbour's value is larger, as in the authors' program; else what is left

@@ -43,9 +43,8 @@ from forage.core.spaces import observation_part
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport
 from forage.nn.normalise import RunningNorm, apply_norm
-from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, adam
-from forage.ops.rows import observation_rows
+from forage.ops.rows import observation_rows, weighted_mean
 from forage_papers.nn.vae import Autoencoder
 
 
