@@ -51,14 +51,17 @@ def generator_of(key: Any) -> Any:
     return next(g for g in known if jax.eval_shape(functools.partial(jax.random.key, impl=g), 0).dtype == key.dtype)
 
 
-def write_atomically(path: Path, write: Any) -> None:
-    """Call `write(file)` on a temporary neighbour and renames it: `path` holds old bytes or new, never half."""
+def write_atomically(path: Path, content: bytes | Callable[[Any], Any]) -> None:
+    """Write bytes, or call `content(file)`, in a temporary neighbour and rename it: `path` is never half written."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with open(temporary, "wb") as file:
-                write(file)
+                if isinstance(content, bytes):
+                    file.write(content)
+                else:
+                    content(file)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)

@@ -163,7 +163,7 @@ def _leave() -> None:
 def check_precision() -> None:
     """Raise `ForageError` if JAX is set to 64 bits, in this thread or in others, as programs compile in another."""
     with ThreadPoolExecutor(1) as other:
-        elsewhere = other.submit(lambda: jax.config.read("jax_enable_x64")).result()
+        elsewhere = other.submit(jax.config.read, "jax_enable_x64").result()
     if elsewhere or jax.config.read("jax_enable_x64"):
         raise ForageError(
             "Forage counts and learns in 32 bits, and JAX is set to 64 here; unset JAX_ENABLE_X64, or in Python call "

@@ -36,7 +36,7 @@ def export(policy: Policy, path: str | os.PathLike[str]) -> Path:
     manifest = describe_policy(policy, path.name)
     writers[path.suffix](policy, path, manifest)
     text = dumps(manifest, indent=1, allow_nan=False)
-    checkpoint.write_atomically(manifest_path(path), lambda file: file.write(f"{text}\n".encode()))
+    checkpoint.write_atomically(manifest_path(path), f"{text}\n".encode())
     return path
 
 
@@ -250,7 +250,7 @@ def to_safetensors(policy: Policy, path: Path, manifest: dict[str, Any]) -> None
         name.removeprefix("."): np.ascontiguousarray(leaf) for name, leaf in named_leaves(acting) if not is_key(leaf)
     }
     metadata = {"forage": dumps(manifest)}
-    checkpoint.write_atomically(path, lambda file: file.write(save(weights, metadata=metadata)))
+    checkpoint.write_atomically(path, save(weights, metadata=metadata))
 
 
 def to_onnx(policy: Policy, path: Path, manifest: dict[str, Any]) -> None:
@@ -274,4 +274,4 @@ def to_onnx(policy: Policy, path: Path, manifest: dict[str, Any]) -> None:
     )
     entry = model.metadata_props.add()
     entry.key, entry.value = "forage", dumps(manifest)
-    checkpoint.write_atomically(path, lambda file: file.write(model.SerializeToString()))
+    checkpoint.write_atomically(path, model.SerializeToString())

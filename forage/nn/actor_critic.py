@@ -82,6 +82,10 @@ class ActorCritic(equinox.Module):
         """Return the policy's torso (0) or the value's (-1)."""
         return jax.tree.map(lambda x: x[index], self.torsos)
 
+    def features(self, observation: PyTree[Array]) -> Float[Array, " features"]:
+        """Return the features of the policy, before the memory of an agent that has one."""
+        return self.torso(0)(observation)
+
     def rows(self, observation: PyTree[Array]) -> tuple[Float[Array, "rows outputs"], Float[Array, "rows streams"]]:
         """Return the policy's outputs and the values of a batch (leaves `rows ...`), of an agent without memory."""
         features = jax.vmap(lambda torso: torso.rows(observation))(self.torsos)
@@ -132,4 +136,4 @@ class ActorCritic(equinox.Module):
     def remember(self, hidden: GRUState, observation: PyTree[Array]) -> Float[Array, " size"]:
         """Return the GRU's new state, which is also the features of the policy, and of a value that is not central."""
         assert self.gru is not None
-        return self.gru(hidden, self.torso(0)(observation))
+        return self.gru(hidden, self.features(observation))

@@ -200,7 +200,7 @@ class CurveRows:
         rows, damaged = records.read_lines(self.path, records.wrong_row)
         text = "".join(dumps(row) + "\n" for row in rows if row[by] <= steps).encode()
         if self.path.exists() and self.path.read_bytes() != text:
-            checkpoint.write_atomically(self.path, lambda file: file.write(text))
+            checkpoint.write_atomically(self.path, text)
         return damaged
 
 

@@ -125,6 +125,13 @@ def is_locked(directory: Path) -> bool:
 
 
 @contextlib.contextmanager
+def hold_new_directory(directory: Path, left_nothing: Callable[[], bool]) -> Iterator[None]:
+    """Hold the lock of a directory for a new run, and remove its files if the start fails; see `removed_if_failed`."""
+    with lock_directory(directory), removed_if_failed(directory, left_nothing):
+        yield
+
+
+@contextlib.contextmanager
 def removed_if_failed(directory: Path, left_nothing: Callable[[], bool]) -> Iterator[None]:
     """Remove the files of a failed start from a directory that was empty, and the directory.
 

@@ -434,4 +434,4 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def write_json(path: Path, data: Any) -> None:
     text = dumps(data, indent=1) + "\n"
-    checkpoint.write_atomically(path, lambda file: file.write(text.encode()))
+    checkpoint.write_atomically(path, text.encode())

@@ -40,7 +40,7 @@ from forage.runs.capacity import check_memory
 from forage.runs.changes import extend_setup, record_changes
 from forage.runs.checkpoints import check_keeping, take_kept
 from forage.runs.joining import lead, runner_on
-from forage.runs.locking import lock_directory, removed_if_failed
+from forage.runs.locking import hold_new_directory, lock_directory
 from forage.runs.provenance import changed_code, differences, said_of_code, version_record
 from forage.runs.run import Run, draw_curve, draw_sweep, read_json, write_json
 from forage.runs.scoring import MOST_EPISODE_SEED, check_episodes, load_agents, said_if_long, score_agents
@@ -188,7 +188,7 @@ def start_run(said: Mapping[str, Any]) -> Run:
     # Files and training
     path = Path(directory) if directory is not None else new_directory(setup)
     session: Session | None = None
-    with lock_directory(path), removed_if_failed(path, lambda: session is None or session.learned_nothing):
+    with hold_new_directory(path, lambda: session is None or session.learned_nothing):
         if directory is not None:  # once more: another process may have trained there meanwhile
             Run.check_free(path)
         config = setup.full_config()

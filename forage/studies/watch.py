@@ -73,7 +73,7 @@ def watch(
         if host is not None and in_words:
             found = [converse(policy, host, steps, episode) for episode in range(episodes)]
             text = "\n\n".join(str(one) for one in found) + "\n"
-            checkpoints.write_atomically(path, lambda file: file.write(text.encode()))
+            checkpoints.write_atomically(path, text.encode())
             return path, [one.reward for one in found]
         film = Film(path, USUAL, member_words(policy.member), progress)
         if host is not None:

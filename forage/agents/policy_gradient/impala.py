@@ -122,7 +122,7 @@ class IMPALA(Agent):
             features = network.remember(hidden, observation)
             hidden = hidden._replace(features=features)
         else:
-            features = network.torso(0)(observation)
+            features = network.features(observation)
         policy = network.policy(features, observation)
         action = draw_action(policy, inputs)
         noted = PolicyInfo(inputs.hidden, policy.log_probability(action))  # type: ignore[arg-type]
@@ -139,7 +139,7 @@ class IMPALA(Agent):
         if self.gru_size:
             raise ForageError("IMPALA with memory has no probabilities for an observation by itself.")
         observation = apply_norm(state.norm, observation)
-        policy = state.network.policy(state.network.torso(0)(observation), observation)
+        policy = state.network.policy(state.network.features(observation), observation)
         return action_probabilities(policy, explore, "IMPALA")
 
     def learn(
@@ -233,7 +233,7 @@ def replay_hidden(
     """Return the GRU's state after each observation, from the one stored with the first, by today's network."""
     assert network.gru is not None
     gru = network.gru
-    inputs = over_rollout(lambda o, a: gru.hear(network.torso(0)(o), a))(observation, hidden.action)
+    inputs = over_rollout(lambda o, a: gru.hear(network.features(o), a))(observation, hidden.action)
     first = jnp.concatenate([jnp.zeros_like(experience.ended[:1]), experience.ended[:-1]])
     return scan_gru(gru, hidden.features[0], first, inputs)
 

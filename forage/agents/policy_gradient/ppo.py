@@ -171,7 +171,7 @@ class PPO(Agent):
             features = network.remember(hidden, observation)
             hidden = hidden._replace(features=features)
         else:
-            features = network.torso(0)(observation)
+            features = network.features(observation)
         policy = network.policy(features, observation)
         if inputs.noise is not None and isinstance(policy, Gaussian):
             inputs = inputs.replace(noise=network.standard_noise(features, inputs.noise))
@@ -191,7 +191,7 @@ class PPO(Agent):
         if self.gru_size:
             raise ForageError("PPO with memory has no probabilities for an observation by itself.")
         observation = apply_norm(state.norm, observation)
-        policy = state.network.policy(state.network.torso(0)(observation), observation)
+        policy = state.network.policy(state.network.features(observation), observation)
         return action_probabilities(policy, explore, "PPO")
 
     def log_probability(

@@ -103,7 +103,7 @@ class Reinforce(Agent):
     def policy(self, state: ReinforceState, observation: PyTree[Array]) -> Distribution:
         """Return the distribution of actions for an observation."""
         observation = apply_norm(state.norm, observation)
-        return state.network.policy(state.network.torso(0)(observation), observation)
+        return state.network.policy(state.network.features(observation), observation)
 
     def act(self, state: ReinforceState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         policy, actions = self.policy(state, inputs.observation), state.network.actions

@@ -103,7 +103,7 @@ def policy_outputs(
         return network.rows(observation)
     assert network.gru is not None
     gru = network.gru
-    inputs = over_rollout(lambda o, a: gru.hear(network.torso(0)(o), a))(observation, sequence.action)
+    inputs = over_rollout(lambda o, a: gru.hear(network.features(o), a))(observation, sequence.action)
     features = scan_gru(gru, sequence.start, sequence.first, inputs)
     return over_rollout(network.outputs)(features), over_rollout(network.value)(observation, features)
 

@@ -168,7 +168,7 @@ class GumbelSearch(Agent):
     ) -> tuple[Float[Array, " actions"], Float[Array, ""]]:
         """Return the logits and the value of an observation."""
         observation, network = apply_norm(state.norm, observation), state.network
-        policy = network.policy(network.torso(0)(observation), observation)
+        policy = network.policy(network.features(observation), observation)
         assert isinstance(policy, Categorical)
         return policy.logits, network.value(observation)[0]
 

@@ -38,7 +38,7 @@ class Csv(Tracker):
         table = csv.DictWriter(text, ["steps", *names], lineterminator="\n")
         table.writeheader()
         table.writerows({"steps": step} | row for step, row in sorted(self.rows.items()))
-        checkpoint.write_atomically(self.path, lambda file: file.write(text.getvalue().encode()))
+        checkpoint.write_atomically(self.path, text.getvalue().encode())
 
 
 class TensorBoard(Tracker):

@@ -50,7 +50,7 @@ class Manifest:
 
     def write(self) -> None:
         text = dumps(self.data, indent=1) + "\n"
-        checkpoint.write_atomically(self.path, lambda file: file.write(text.encode()))
+        checkpoint.write_atomically(self.path, text.encode())
 
     def is_made(self, name: str) -> bool:
         """Return whether a data set, and its validation part if it has one, exist unchanged."""

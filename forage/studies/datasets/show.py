@@ -383,4 +383,4 @@ def write_page(path: Path, found: DatasetDescription) -> None:
         + "\n".join(part for part in sections if part)
         + "\n</body></html>\n"
     )
-    checkpoint.write_atomically(path, lambda file: file.write(text.encode()))
+    checkpoint.write_atomically(path, text.encode())

@@ -26,7 +26,7 @@ from forage.core.types import ForageError
 from forage.evaluation.statistics import score
 from forage.runs import display as progress
 from forage.runs import training
-from forage.runs.locking import lock_directory, removed_if_failed
+from forage.runs.locking import hold_new_directory
 from forage.runs.provenance import versions
 from forage.runs.run import Run, check_no_others, read_json, write_json
 from forage.runs.scoring import cut_sentence
@@ -112,7 +112,7 @@ def tune(
     say(f"{agent} on {setup.name}: {method}, {trials} trials over {', '.join(one.name for one in ranges)}\n  in {path}")
     say(f"  {work(trials, method, setup, population, seeds)}")
     rows = path / ("population.jsonl" if method == "pbt" else "trials.jsonl")
-    with lock_directory(path), removed_if_failed(path, lambda: not rows.exists()):
+    with hold_new_directory(path, lambda: not rows.exists()):
         check_directory(path, words)  # again, as another search may have begun there meanwhile
         write_json(path / "search.json", words)
         started = time.monotonic()
