@@ -57,9 +57,7 @@ class Learner(Part):
         """Make the first state. `environment`: as in `check`. `start_id`: an example of `Experience.start_id`."""
         now = at_fraction(self, 0.0)
         keys = jax.random.split(key, 3)
-        agent_state = now.agent.init(keys[0], now.spec)
-        if isinstance(data := now.memory.transitions, Experience):
-            agent_state = now.agent.init_from_dataset(agent_state, data)
+        agent_state = now.init_agent(keys[0])
         behaviour_state = now.behaviour.init(keys[1], now.agent, now.spec)
         streams = now.agent.num_envs * now.spec.num_agents
         example = now.example(agent_state, behaviour_state, start_id, environment)
@@ -75,6 +73,12 @@ class Learner(Part):
             now.rewards.init(keys[2], now.spec, streams),
             now.memory.init(example, rows, now.agent.rollout_length, now.spec, environment),
         )
+
+    def init_agent(self, key: Key[Array, ""]) -> State:
+        """Make the agent's first state."""
+        now = at_fraction(self, 0.0)
+        state, data = now.agent.init(key, now.spec), now.memory.transitions
+        return now.agent.init_from_dataset(state, data) if isinstance(data, Experience) else state
 
     def example(
         self,

@@ -139,7 +139,8 @@ class DeviceRunner:
     def _evaluation(self, episodes: int, max_steps: int) -> Background:
         def prepare() -> tuple[Any, ...]:
             play = self._jitted(evaluate, (True, True, False), True, settings=(episodes, max_steps))
-            return play, agent_only(self.shapes(placed=True).learner.agent), self._keys, np.bool_(False)
+            agents = self.agent_shapes(len(self.places), sharding=self._placement)
+            return play, agent_only(agents), self._keys, np.bool_(False)
 
         return self._program(("evaluation", episodes, max_steps), prepare)
 
@@ -244,7 +245,7 @@ class DeviceRunner:
 
     def load_agents(self, path: Path) -> dict[str, Any]:
         """Take the agents alone out of a checkpoint, to evaluate them. Return its header."""
-        agents, header = checkpoint.load_tree(path, self.shapes().learner.agent, ".learner.agent")
+        agents, header = checkpoint.load_tree(path, self.agent_shapes(len(self.seeds)), ".learner.agent")
         self.use_agents(agents)
         self.steps = header["steps"]
         return header
@@ -252,6 +253,11 @@ class DeviceRunner:
     def use_agents(self, agents: PyTree[Array]) -> None:
         """Take these agents (leaves `seed ...`), to evaluate them."""
         self.agents = self._spread(agents)
+
+    def agent_shapes(self, rows: int, sharding: NamedSharding | None = None) -> PyTree[jax.ShapeDtypeStruct]:
+        """Return the shapes of this number of agents' states."""
+        one = jax.eval_shape(lambda learner: learner.init_agent(prng.key(0)), self.learner)
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape), x.dtype, sharding=sharding), one)
 
     def learner_shapes(self) -> LearnerState:
         """Return the shapes of one member's learner state."""
