@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from forage.studies.hub import push as push
     from forage.studies.report import report as report
     from forage.studies.robustness import evaluate_under as evaluate_under
+    from forage.studies.study.study import study as study
     from forage.studies.tuning.tune import tune as tune
     from forage.studies.watch import watch as watch
 
@@ -50,6 +51,7 @@ _WHERE = {
     "export": "forage.studies.export",
     "compare": "forage.studies.compare",
     "report": "forage.studies.report",
+    "study": "forage.studies.study.study",
     "tune": "forage.studies.tuning.tune",
     "claim": "forage.studies.claims.running:run",
     "list_runs": "forage.runs.listing",

@@ -103,6 +103,7 @@ HOW_TO = {
     "Offline agents": "docs/offline.md",
     "Data sets of your own": "docs/data-sets.md",
     "Imitating demonstrations": "docs/how-to/imitation.md",
+    "Studies: agents, environments, seeds": "docs/studies.md",
     "Judging from another's data": "docs/off-policy.md",
     "Tools and games for a text policy": "docs/how-to/tools.md",
     "From a file to a merged part": "docs/first_part.md",

@@ -31,6 +31,7 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
                                      also with other numbers, wrappers and tasks (forage evaluate --help)
   forage watch RUN                   make a film of the trained agent, or show its texts
   forage chat RUN                    talk to a language policy, or to the base model: forage chat forage
+  forage study FILE                  train agents in environments with seeds, and write one table with intervals
   forage runs [FOLDER]               list the runs that are there: agent, environment, state, score and date
   forage compare RUN RUN ...         one picture of all curves, and which is better
   forage plan AGENT ENVIRONMENT      predict a run's speed on other numbers of cores from measurements here
@@ -69,6 +70,7 @@ COMMANDS = (
     "evaluate",
     "watch",
     "chat",
+    "study",
     "runs",
     "compare",
     "plan",

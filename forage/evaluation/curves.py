@@ -7,6 +7,7 @@ arXiv:1709.06009 (performance during training rather than at its end, section 3.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -123,6 +124,25 @@ def fill_forward(values: Float[np.ndarray, "*runs points"]) -> Float[np.ndarray,
     """Replace each NaN by the last value before it in its row; leading NaN stay."""
     latest = np.maximum.accumulate(np.where(np.isnan(values), 0, np.arange(values.shape[-1])), axis=-1)
     return np.take_along_axis(values, latest, axis=-1)
+
+
+def align_curves(
+    curves: Sequence[tuple[Float[np.ndarray, " points"], Float[np.ndarray, "seeds points"]]],
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return curves of different steps as one set, at all their steps up to the last that all reach.
+
+    A curve holds its last value between its own points, and is NaN before its first. `None` without a common step.
+    """
+    curves = [(np.asarray(steps), np.asarray(values, np.float64)) for steps, values in curves if len(steps)]
+    if not curves:
+        return None
+    at = np.unique(np.concatenate([steps for steps, _ in curves]))
+    at = at[at <= min(steps[-1] for steps, _ in curves)]
+    rows = []
+    for steps, values in curves:
+        last = np.searchsorted(steps, at, side="right") - 1
+        rows.append(np.where(last >= 0, fill_forward(values)[:, np.maximum(last, 0)], np.nan))
+    return (at, np.concatenate(rows)) if len(at) else None
 
 
 def _curves(steps: Any, values: Any) -> tuple[np.ndarray, np.ndarray]:

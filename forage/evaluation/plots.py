@@ -82,6 +82,11 @@ def curve(
 
 def profiles(path: str | pathlib.Path, runs: Sequence[tuple[str, Profile]], xlabel: str = "return") -> pathlib.Path:
     """Draw performance profiles, the share of seeds that score above each level, and return the path."""
+    return save_figure(draw_profiles(runs, xlabel), pathlib.Path(path))
+
+
+def draw_profiles(runs: Sequence[tuple[str, Profile]], xlabel: str = "return") -> Figure:
+    """Return a figure of performance profiles."""
     figure = sheet(7.2, 3.4, dpi=200)
     axes = figure.add_subplot()
     for index, (label, profile) in enumerate(runs):
@@ -91,8 +96,7 @@ def profiles(path: str | pathlib.Path, runs: Sequence[tuple[str, Profile]], xlab
     style(axes, "share of seeds above it", xlabel)
     axes.set_ylim(-0.02, 1.04)
     axes.legend(frameon=False, fontsize=8.5, labelcolor=INK)
-    path = pathlib.Path(path)
-    return save_figure(figure, path)
+    return figure
 
 
 def sparkline(values: Sequence[float] | Float[np.ndarray, " points"], width: int = 40) -> str:

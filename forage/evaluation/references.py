@@ -144,6 +144,11 @@ def human_normalised(scores: Float[np.ndarray, "*shape"], games: str | Sequence[
     return _normalise(scores, games, ATARI, _game, "Atari game")
 
 
+def human_bounds(game: str) -> tuple[float, float]:
+    """Return the Atari returns of random play and of a person, which `human_normalised` takes to 0 and 1."""
+    return _bounds(game, ATARI, _game, "Atari game")
+
+
 def expert_normalised(
     scores: Float[np.ndarray, "*shape"], datasets: str | Sequence[str]
 ) -> Float[np.ndarray, "*shape"]:
@@ -182,17 +187,21 @@ def _normalise(
     key: Callable[[str], str],
     kind: str,
 ) -> np.ndarray:
-    spelled = {key(name): name for name in table}
-    bounds = []
-    for name in [names] if isinstance(names, str) else names:
-        if key(name) not in spelled:
-            near = difflib.get_close_matches(key(name), spelled, n=1, cutoff=0.0)[0]
-            raise ForageError(f"There are no reference scores of the {kind} {name!r}{did_you_mean([spelled[near]])}")
-        bounds.append(table[spelled[key(name)]])
+    bounds = [_bounds(name, table, key, kind) for name in ([names] if isinstance(names, str) else names)]
     low, high = np.array(bounds).reshape(-1, 2).T
     if isinstance(names, str):
         low, high = low[0], high[0]
     return min_max_normalised(scores, low, high)
+
+
+def _bounds(
+    name: str, table: Mapping[str, tuple[float, float]], key: Callable[[str], str], kind: str
+) -> tuple[float, float]:
+    spelled = {key(name): name for name in table}
+    if key(name) not in spelled:
+        near = difflib.get_close_matches(key(name), spelled, n=1, cutoff=0.0)[0]
+        raise ForageError(f"There are no reference scores of the {kind} {name!r}{did_you_mean([spelled[near]])}")
+    return table[spelled[key(name)]]
 
 
 def _game(name: str) -> str:

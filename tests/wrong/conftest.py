@@ -91,6 +91,8 @@ SETTINGS = {
     "steps.toml": 'agent = "ppo"\nenvironment = "CartPole-v1"\nsteps = "5kk"',
     "ports.json": '{"agent": "ppo", "environment": "CartPole-v1", "rewards": ["rnd", "icm"]}',
     "opponent.json": '{"agent": "ppo", "environment": "CartPole-v1", "opponent": 3}',
+    "study.toml": 'agents = ["ppo"]\nenvironments = ["CartPole-v1"]\nseeds = "many"',
+    "pairs.toml": 'agents = ["sac"]\nenvironments = ["CartPole-v1"]',
     "mark.json": '\ufeff{"agnet": "ppo"}',
 }
 

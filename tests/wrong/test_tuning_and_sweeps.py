@@ -1,4 +1,4 @@
-"""Journey 7: search hyper-parameters, and sweep them."""
+"""Journey 7: search hyper-parameters, sweep them, and run studies."""
 
 import pytest
 
@@ -24,6 +24,23 @@ WRONG = [
     (f"{TUNE} clip=0.1,0.2 --directory run", "run holds a run; name another directory"),
     (f"{TUNE} clip=0.1,0.2 --n-trials 5", "'--n-trials'. Did you mean '--trials'"),
     ("tune sac CartPole-v1 --over polyak=0.1,0.2", "SAC needs a continuous, bounded action space"),
+    ("study", "takes a file, a study's directory, or agents x environments x seeds"),
+    ("study ppo CartPole-v1", "takes a file, a study's directory, or agents x environments x seeds"),
+    ("study ppo x", "There is no file|takes a file, a study's directory"),
+    ("study ppo x CartPole-v1 x many", "Seeds of a study are how many, such as 5, or which, .*not 'many'"),
+    ("study ppoo x CartPole-v1", "Unknown agent 'ppoo'"),
+    ("study sac x CartPole-v1", "sac in CartPole-v1: SAC needs a continuous, bounded action space"),
+    ("study ppo x CartPole-v1 --seeds 3", "Seeds of a study stand in its file, or after an x"),
+    ("study ppo x CartPole-v1 --learning-rate 1", "no option '--learning-rate'.*Options of an agent stand in a file"),
+    ("study ppo x CartPole-v1 --jobs many", "Jobs are a number of processes, such as 4, or ray:4 .*not 'many'"),
+    ("study ppo x CartPole-v1 --directory run", "run holds a run; name another directory, where a study can be kept"),
+    ("study ppo x CartPole-v1 --from run", "A study has no --from"),
+    ("study nothing.toml", "There is no file and no study at nothing.toml"),
+    ("study empty", "empty holds no study: it has no study.json"),
+    ("study bad.toml", "bad.toml is not TOML"),
+    ("study study.toml", "Seeds are one or more different whole numbers"),
+    ("study pairs.toml", "sac in CartPole-v1: SAC needs"),
+    ("study study.toml --steps 3", "Settings of a study stand in its file; put steps into study.toml"),
     (f"{SWEEP} learning-rate=", "A sweep takes one or more different values"),
     (f"{SWEEP} =1,2", "A sweep is over a number of the agent, not ''"),
     (f"{SWEEP} lr=1e-3,1e-4", "not 'lr'. Did you mean 'learning_rate'"),
