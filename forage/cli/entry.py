@@ -89,8 +89,11 @@ COMMANDS = (
     "completion",
 )
 
-SHARING = "export", "serve", "push", "pull"
-"""Commands whose modules are in the folder `sharing`."""
+FOLDERS = {
+    "sharing": ("export", "serve", "push", "pull"),
+    "studies": ("study", "runs", "compare", "report", "tune", "select", "claim", "plan"),
+}
+"""Commands whose modules are in a folder of their theme."""
 
 READERS = ("train", "resume", "evaluate", "watch", "chat", "data", "select", "export", "serve", "report")
 """Commands that act with runs or read files of settings, and so take `--trust`."""
@@ -215,7 +218,8 @@ def run(arguments: list[str]) -> int:
 
 def command_module(command: str) -> Any:
     """Return the module of a command."""
-    return importlib.import_module(f"forage.cli.{'sharing.' if command in SHARING else ''}{command}")
+    folder = next((f"{folder}." for folder, commands in FOLDERS.items() if command in commands), "")
+    return importlib.import_module(f"forage.cli.{folder}{command}")
 
 
 def refuse_single_hyphens(words: list[str], text: str) -> None:
