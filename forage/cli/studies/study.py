@@ -23,7 +23,7 @@ continues a study that was stopped, and processes that run it at once share its 
   --directory PATH       folder of the study; default runs/NAME of the file, or of agents and environments
   --jobs N | ray:N       processes at once on this machine, or tasks of a Ray cluster; default 1
   --anyway               continue runs although code or versions differ from those that they were made with
-  --steps, --evaluation-actions, --wrap, --env.NAME, ports   settings of all runs, as for forage train
+  --OPTION VALUE         a setting of all runs, as in forage train: --steps, --env.NAME, --memory ... (not an agent's)
   --quiet | --json | --plain   show nothing; one JSON object; also the progress of each run
 
 A file names what differs between agents and environments (docs/studies.md).

@@ -58,6 +58,7 @@ def draw_aggregates(result: StudyResult) -> Figure:
         axes.grid(visible=False)
         axes.grid(axis="x", color=FAINT, linewidth=0.8)
         axes.xaxis.set_major_formatter("{x:g}")
+        axes.use_sticky_edges = False
         axes.margins(x=0.08)
         axes.set_title(name, loc="left", color=INK, fontsize=9.5)
         axes.set_yticks(range(len(found)), list(found), color=INK)
