@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from forage.studies.chat import chat as chat
     from forage.studies.check.checking import check as check
     from forage.studies.claims.running import run as claim  # noqa: F401
-    from forage.studies.compare import compare as compare
+    from forage.studies.comparison.compare import compare as compare
     from forage.studies.export import export as export
     from forage.studies.hub import pull as pull
     from forage.studies.hub import push as push
@@ -49,7 +49,7 @@ _WHERE = {
     "watch": "forage.studies.watch",
     "chat": "forage.studies.chat",
     "export": "forage.studies.export",
-    "compare": "forage.studies.compare",
+    "compare": "forage.studies.comparison.compare",
     "report": "forage.studies.report",
     "study": "forage.studies.study.study",
     "tune": "forage.studies.tuning.tune",

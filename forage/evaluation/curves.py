@@ -126,6 +126,23 @@ def fill_forward(values: Float[np.ndarray, "*runs points"]) -> Float[np.ndarray,
     return np.take_along_axis(values, latest, axis=-1)
 
 
+def smooth_curve(
+    steps: Float[np.ndarray, " points"], values: Float[np.ndarray, "seeds points"], window: float
+) -> Float[np.ndarray, "seeds points"]:
+    """Return the mean of the points in the last `window` steps up to each one; points without a value do not count."""
+    steps, values = np.asarray(steps, np.float64), np.asarray(values, np.float64)
+    known = np.isfinite(values)
+    sums = np.cumsum(np.where(known, values, 0.0), axis=-1)
+    counts = np.cumsum(known, axis=-1)
+    before = np.searchsorted(steps, steps - window, side="right")  # points that are too old, of each point
+
+    def window_sums(totals: np.ndarray) -> np.ndarray:
+        return totals - np.where(before > 0, totals[..., np.maximum(before - 1, 0)], 0)
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return window_sums(sums) / window_sums(counts)
+
+
 def align_curves(
     curves: Sequence[tuple[Float[np.ndarray, " points"], Float[np.ndarray, "seeds points"]]],
 ) -> tuple[np.ndarray, np.ndarray] | None:

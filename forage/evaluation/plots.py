@@ -40,6 +40,7 @@ Run = tuple[str, Float[np.ndarray, " points"], Float[np.ndarray, "seeds points"]
 
 LONGEST = 36  # letters of a label; more would leave no room for the curve
 BANDED = 3  # seeds from which on a line has a band: Student's of two is 12.7 standard errors wide to either side
+SUFFIXES = (".png", ".svg", ".pdf")
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -57,7 +58,7 @@ def curve(
     ordered: bool = False,
     within: Ends | None = None,
 ) -> pathlib.Path:
-    """Draw learning curves into one picture, a PNG or an SVG by the path's suffix, and return the path.
+    """Draw learning curves into one picture, a PNG, an SVG or a PDF by the path's suffix, and return the path.
 
     Each run is a line, the interquartile mean over its seeds, in a band, its interval at `confidence`
     (see `aggregate_curve`), with its label at the line's end. A run alone shows its seeds as thin lines, too, on which
@@ -69,15 +70,21 @@ def curve(
     `ordered`: runs are of values in order, and take their colours from one ramp, light to dark.
     `within`: the least and the most that a value can be, which bands do not leave.
     """
-    path = pathlib.Path(path)
-    if path.suffix not in (".png", ".svg"):
-        raise ForageError(f"A picture is a .png or a .svg, and {path.name} is neither.")
+    path = check_suffix(path)
     if not runs:
         raise ForageError(f"{path.name} has nothing to show: give at least one run, a (label, steps, values).")
     figure = _figure(runs, title, ylabel, xlabel, references, confidence, size, finals, ordered, within)
     if span is not None:
         figure.axes[0].axvspan(*span, color=FAINT, alpha=0.6, linewidth=0, zorder=0)
     return save_figure(figure, path)
+
+
+def check_suffix(path: str | pathlib.Path) -> pathlib.Path:
+    """Return the path of a picture. Raise `ForageError` if its suffix is that of no picture."""
+    path = pathlib.Path(path)
+    if path.suffix not in SUFFIXES:
+        raise ForageError(f"A picture is a {', a '.join(SUFFIXES[:-1])} or a {SUFFIXES[-1]}, and {path.name} is none.")
+    return path
 
 
 def profiles(path: str | pathlib.Path, runs: Sequence[tuple[str, Profile]], xlabel: str = "return") -> pathlib.Path:

@@ -14,7 +14,7 @@ from forage.evaluation.statistics import Score
 from forage.runs.changes import flatten_config
 from forage.runs.run import Run, read_json
 from forage.runs.scoring import score_lines
-from forage.studies.compare import environment_of
+from forage.studies.comparison.gathering import environment_of
 
 
 def card(run: Run, repository: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from forage.config import registry
 from forage.core.plain import package_version
 from forage.runs.run import Run, read_json
-from forage.studies.compare import ComparedRun, scores_of
+from forage.studies.comparison.gathering import ComparedRun, scores_of
 from forage.studies.report.page import sentences_of_runs
 
 TITLE = "Forage: reinforcement learning with one loop, seven ports and honest numbers"

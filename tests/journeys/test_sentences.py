@@ -9,7 +9,7 @@ import small
 
 import forage
 from forage.core.errors import ForageError
-from forage.studies.compare import comparison_words
+from forage.studies.comparison.verdicts import comparison_words
 from forage.studies.tuning.tune import tuning_sentences
 
 ROOT = Path(__file__).parents[2]

@@ -32,7 +32,8 @@ from forage.runs.curve import CurveRows, Totals, quiet_since, read_rows
 from forage.runs.locking import lock_directory
 from forage.runs.run import Run
 from forage.runs.summary import sizes
-from forage.studies.compare import compare, comparison_words
+from forage.studies.comparison.compare import compare
+from forage.studies.comparison.verdicts import comparison_words
 from forage.studies.watch import watch
 
 small.keep_compiled()

@@ -22,13 +22,27 @@ from forage.loop.runner import ACTIVITIES
 from forage.runs.changes import flatten_config, history_sentences
 from forage.runs.display import duration
 from forage.runs.run import read_json
-from forage.studies.compare import ComparedRun, actions_of, cut_of, gather, reward_of, steps_made, verdicts
+from forage.studies.comparison.compare import check_smoothing, environment_title, remarks_of
+from forage.studies.comparison.curve_files import CurveFile, check_curve_suffix, write_curves
+from forage.studies.comparison.gathering import (
+    ComparedRun,
+    actions_of,
+    cut_of,
+    environment_of,
+    gather,
+    group_runs,
+    reward_of,
+    steps_made,
+)
+from forage.studies.comparison.remarks import metric_names
+from forage.studies.comparison.verdicts import verdicts
 from forage.studies.film import MOST
-from forage.studies.report.charts import learning, profiles
+from forage.studies.report.charts import learning, metric_chart, profiles
 from forage.studies.report.settings import differing
 from forage.studies.report.texts import HEAD, tables
 from forage.studies.watch import watch
 
+MOST_METRICS = 24  # charts of one environment
 HERE = Path(__file__).parent
 READING = (
     "A line is the {mean} over seeds in its 95 % interval; a diamond is the final evaluation. An interval that ends at "
@@ -43,11 +57,18 @@ def report(
     threshold: float | None = None,
     film: bool = False,
     progress: Callable[[str], None] = lambda text: None,
+    *,
+    labels: Sequence[str] = (),
+    title: str = "",
+    smooth: float = 0,
+    curves: str | os.PathLike[str] | None = None,
 ) -> Path:
     """Write a page about runs, or their directories, and return its path.
 
     `threshold`: also says after how many steps, and how long, runs reached this return in training. `film`: makes a
     film of each run that has none, where its environment can be drawn, and `progress` is told how far that is.
+    `labels`, one for each run, `title`, `smooth`, the steps over which each point is averaged, and `curves`, a file of
+    all points by seed, are as in `forage.compare`.
     """
     check_call(report, locals())
     path = Path(output)
@@ -55,31 +76,48 @@ def report(
         raise ForageError(f"A report is an .html file, and {path.name} is none.")
     if threshold is not None and not np.isfinite(threshold):
         raise ForageError(f"A threshold is a number, not {threshold}.")
-    runs = gather(directories)
-    name = runs[0].run.config["spec"]["name"]
+    if curves is not None:
+        check_curve_suffix(curves)
+    runs = gather(directories, labels)
+    if foreign := next((one.run.directory for one in runs if isinstance(one.run, CurveFile)), None):
+        raise ForageError(
+            f"{foreign} is no run of Forage, which a report is about; forage compare draws it beside runs."
+        )
+    check_smoothing(smooth)
+    groups = group_runs(runs)
+    whole = whole_runs(runs)
+    name = ", ".join(dict.fromkeys(one.run.config["spec"]["name"] for one in runs))
     agents = ", ".join(dict.fromkeys(one.run.config["agent"]["part"] for one in runs))
+    heading = title or f"{agents} on {name}"
+    if curves is not None:
+        write_curves(curves, [(one.label, environment_of(one.run), one.run) for one in whole])
     sections = [
-        f"<h1>{escape(agents)} on {escape(name)}</h1>",
+        f"<h1>{escape(heading)}</h1>",
         f'<p class="quiet">{escape(budget(runs))}</p>',
         *(f'<p class="said">{escape(line)}</p>' for line in verdicts(runs)),
-        section("Learning", f'{learning(runs, name)}<p class="quiet">{READING.format(mean=mean_of(runs))}</p>'),
+        *(f'<p class="said">{escape(f"{one.name}: {said}")}</p>' for one in runs for said in remarks_of(one)),
+        *(learning_section(group, environment, smooth, at) for at, (environment, group) in enumerate(groups.items())),
         section("Scores", html_table(*score_table(runs, threshold))),
-        section("How many seeds score how high", profiles(runs)),
-        section("What differs" if len(runs) > 1 else "Settings", configurations(runs)),
-        section("Changed on the way", changes(runs)),
-        section("Texts", text_samples(runs)),
-        section("Films", films([one for one in runs if not one.run.texts], film, progress)),
+        *(
+            section(section_title("How many seeds score how high", environment), profiles(group, f"profiles{at or ''}"))
+            for at, (environment, group) in enumerate(groups.items())
+        ),
+        *(training_section(group, environment, smooth, at) for at, (environment, group) in enumerate(groups.items())),
+        section("What differs" if len(whole) > 1 else "Settings", configurations(whole)),
+        section("Changed on the way", changes(whole)),
+        section("Texts", text_samples(whole)),
+        section("Films", films([one for one in whole if not one.run.texts], film, progress)),
         section(
             "As a paper would print it",
             "".join(f"<blockquote>{escape(s)}</blockquote>" for s in sentences_of_runs(runs)),
         ),
-        section("Where the time went", times(runs)),
-        section("Made with", html_table(*version_table(runs))),
+        section("Where the time went", times(whole)),
+        section("Made with", html_table(*version_table(whole))),
     ]
     text = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(agents)} on {escape(name)}</title>\n"
+        f"<title>{escape(heading)}</title>\n"
         f"<style>\n{(HERE / 'style.css').read_text()}</style></head>\n<body>\n"
         '<button id="theme" type="button" hidden>light or dark</button>\n'
         + "\n".join(part for part in sections if part)
@@ -89,13 +127,47 @@ def report(
     return path
 
 
+def whole_runs(runs: Sequence[ComparedRun]) -> list[ComparedRun]:
+    """Return each run once, without the settings of its sweep."""
+    found = {one.run.directory: one for one in reversed(runs)}
+    kept = [found[place] for place in dict.fromkeys(one.run.directory for one in runs)]
+    return [one._replace(label=one.label.removesuffix(f" {one.setting}") if one.setting else one.label) for one in kept]
+
+
+def section_title(title: str, environment: str) -> str:
+    """Return the title of a section about the runs in one environment."""
+    return f"{title}: {environment}" if environment else title
+
+
+def learning_section(runs: Sequence[ComparedRun], environment: str, smooth: float, number: int) -> str:
+    """Return the learning curves in one environment."""
+    shown = learning(runs, environment or environment_title(runs), smooth, f"learning{number or ''}")
+    how = READING.format(mean=mean_of(runs)) + (f" Lines are means over {smooth:,.0f} steps." if smooth else "")
+    return section(section_title("Learning", environment), f'{shown}<p class="quiet">{how}</p>')
+
+
+def training_section(runs: Sequence[ComparedRun], environment: str, smooth: float, number: int) -> str:
+    """Return a chart of each loss and each other metric of training, folded away."""
+    names = dict.fromkeys(name for one in runs for name in metric_names(one.run.rows))
+    charts = [
+        (name, metric_chart(runs, name, smooth, f"metric{number}-{at}"))
+        for at, name in enumerate([*names][:MOST_METRICS])
+    ]
+    parts = [f"<h3>{escape(name.replace('_', ' '))}</h3>{shown}" for name, shown in charts if shown]
+    if not parts:
+        return ""
+    title = escape(f"{len(parts)} metrics: {', '.join(name.replace('_', ' ') for name, shown in charts if shown)}")
+    content = f"<details><summary>{title}</summary>{''.join(parts)}</details>"
+    return section(section_title("Losses, entropy and other metrics", environment), content)
+
+
 def budget(runs: Sequence[ComparedRun]) -> str:
     """Describe the lengths and the evaluations of the runs."""
     run = runs[0].run
     acted: dict[str, list[str]] = {}
     for one in runs:
         acting = "drawn from the policy" if actions_of(one.run) == "sampled" else "the policy's best guess"
-        acted.setdefault(acting, []).append(one.label)
+        acted.setdefault(acting, []).append(one.name)
     how = " or ".join(f"{acting} ({', '.join(who)})" if len(acted) > 1 else acting for acting, who in acted.items())
     made = sorted({steps_made(one.run) for one in runs})
     steps, asked = " and ".join(f"{number:,}" for number in made), sorted({one.run.config["steps"] for one in runs})
@@ -111,7 +183,7 @@ def budget(runs: Sequence[ComparedRun]) -> str:
 
 def mean_of(runs: Sequence[ComparedRun]) -> str:
     """Return the name of the mean over the seeds of these runs."""
-    return name_of_mean(max(len(one.run.config["seeds"]) for one in runs))
+    return name_of_mean(max(len(one.seeds) for one in runs))
 
 
 def section(title: str, content: str) -> str:
@@ -146,16 +218,16 @@ def score_table(runs: Sequence[ComparedRun], threshold: float | None) -> tuple[l
     rows = []
     for one in runs:
         last = (one.run.rows or [{"steps": 0, "seconds": 0.0}])[-1]  # no point yet
-        seeds = len(one.run.config["seeds"])
-        row = [one.label, "not evaluated", "", "", str(seeds), ""]
+        seeds = len(one.seeds)
+        row = [one.name, "not evaluated", "", "", str(seeds), ""]
         if one.scores is not None:
             episodes = str(read_json(one.run.directory / "evaluation.json")["episodes"])
             between = f"{one.scores.min():.4g} to {one.scores.max():.4g}"
-            row = [one.label, str(one.total), f"{one.scores.mean():.4g}", between, str(seeds), episodes]
+            row = [one.name, str(one.total), f"{one.scores.mean():.4g}", between, str(seeds), episodes]
         seconds = last.get("seconds") or 0.0
         row += [duration(seconds), f"{seeds * last['steps'] / max(seconds, 1e-9):,.0f}"]
         if threshold is not None:
-            steps, values = one.run.curve()
+            steps, values = one.curve()
             spent = np.array([point.get("seconds") or 0.0 for point in one.run.rows], float)
             row += [str(median_time(first_reached(axis, values, threshold))) for axis in (steps, spent)]
         rows.append(row)
@@ -165,7 +237,7 @@ def score_table(runs: Sequence[ComparedRun], threshold: float | None) -> tuple[l
 def configurations(runs: Sequence[ComparedRun]) -> str:
     """Write the settings that differ and may matter; below them, folded away, those of single runs, and the rest."""
     flat = [flatten_config(one.run.config) for one in runs]
-    head = ["setting", *(one.label for one in runs)]
+    head = ["setting", *(one.name for one in runs)]
 
     def rows(names: Sequence[str]) -> str:
         return html_table(head, [[name, *(settings.get(name, "") for settings in flat)] for name in names])
@@ -186,14 +258,14 @@ def configurations(runs: Sequence[ComparedRun]) -> str:
 
 def changes(runs: Sequence[ComparedRun]) -> str:
     """Return a table of each run's parent and changes; empty if there are none."""
-    rows = [[one.label, said] for one in runs for said in history_sentences(one.run)]
+    rows = [[one.name, said] for one in runs for said in history_sentences(one.run)]
     return html_table(["run", "what"], rows) if rows else ""
 
 
 def text_samples(runs: Sequence[ComparedRun]) -> str:
     """Show the texts of each policy at the first, the middle and the last evaluation, if episodes are text."""
     parts = [
-        f"<p>{escape(one.label)} {escape(title)}</p>{html_table(HEAD, rows)}"
+        f"<p>{escape(one.name)} {escape(title)}</p>{html_table(HEAD, rows)}"
         for one in runs
         for title, rows in tables(one.run)
     ]
@@ -208,13 +280,13 @@ def films(runs: Sequence[ComparedRun], film: bool, progress: Callable[[str], Non
         why = ""
         if film and not found:
             try:
-                tell = partial(report_progress, progress, one.label)
+                tell = partial(report_progress, progress, one.name)
                 found = [watch(one.run.directory, steps=300, megabytes=3, progress=tell)[0]]
             except ForageError as error:
-                why = f"No film of {one.label}: {error}"
+                why = f"No film of {one.name}: {error}"
         if found:
             parts.append(
-                f"<figure>{embed_film(found[0], one.label)}<figcaption>{escape(one.label)}</figcaption></figure>"
+                f"<figure>{embed_film(found[0], one.name)}<figcaption>{escape(one.name)}</figcaption></figure>"
             )
         elif why:
             parts.append(f'<p class="quiet">{escape(why)}</p>')
@@ -248,7 +320,7 @@ def sentences_of_runs(runs: Sequence[ComparedRun]) -> list[str]:
         evaluation = read_json(one.run.directory / "evaluation.json")
         episodes, steps = evaluation["episodes"], steps_made(one.run)
         lines.append(
-            f"After {steps:,} steps {one.label} reaches a return of {total.value:.4g} on "
+            f"After {steps:,} steps {one.name} reaches a return of {total.value:.4g} on "
             f"{config['spec']['name']} ({name_of_mean(seeds)} over {seeds} "
             f"seed{'s' if seeds > 1 else ''} of {episodes} evaluation episodes each, {interval}"
             f"{f'; {cut_of(one.run)}' if cut_of(one.run) else ''}; forage "
@@ -274,14 +346,14 @@ def times(runs: Sequence[ComparedRun]) -> str:
         for name, meaning in ACTIVITIES.items()
         if any(name in spent for spent in found)
     ]
-    return html_table(["", *(one.label for one in runs)], rows)
+    return html_table(["", *(one.name for one in runs)], rows)
 
 
 def version_table(runs: Sequence[ComparedRun]) -> tuple[list[str], list[list[str]]]:
     flat = [flatten_config(read_json(one.run.directory / "versions.json")) for one in runs]
     names = list(dict.fromkeys(name for made in flat for name in made))
     rows = [[name, *(made.get(name, "") for made in flat)] for name in names]
-    return ["", *(one.label for one in runs)], [*rows, ["directory", *(str(one.run.directory) for one in runs)]]
+    return ["", *(one.name for one in runs)], [*rows, ["directory", *(str(one.run.directory) for one in runs)]]
 
 
 def escape(text: Any) -> str:

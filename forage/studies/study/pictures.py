@@ -9,20 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from forage.evaluation.curves import align_curves
-from forage.evaluation.look import DASHES, FAINT, INK, PALETTE, QUIET, save_figure, sheet, style
-from forage.evaluation.plots import BANDED, draw_profiles, draw_run
+from forage.evaluation.look import FAINT, INK, PALETTE, QUIET, save_figure, sheet, style
+from forage.evaluation.panels import Panel, draw_panels
+from forage.evaluation.plots import draw_profiles
 from forage.evaluation.profiles import Profile, score_distribution
-from forage.evaluation.statistics import name_of_mean
 from forage.runs.run import Run, step_unit
 from forage.studies.study.summary import AGGREGATES, StudyResult
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 KINDS = (".pdf", ".svg")
-ACROSS = 3  # panels in a row
 
 
 def draw_study(result: StudyResult, kinds: Sequence[str] = KINDS) -> list[Path]:
@@ -78,42 +75,16 @@ def profile_lines(result: StudyResult) -> list[tuple[str, Profile]]:
 
 def draw_curves(result: StudyResult) -> Figure:
     """Draw the learning curves of all agents, a panel for each environment."""
-    tasks = list(result.design.environments)
-    across = min(ACROSS, len(tasks))
-    down = -(-len(tasks) // across)
-    figure = sheet(3.4 * across, 2.6 * down + 0.5, dpi=200)
-    panels: np.ndarray = np.atleast_1d(figure.subplots(down, across, squeeze=False)).ravel()
-    lines: dict[str, Artist] = {}
-    for axes, task in zip(panels, tasks, strict=False):
-        unit = draw_task(axes, result, task, lines)
-        style(axes, "return", unit)
-        axes.set_title(task, loc="left", color=INK, fontsize=9.5)
-        axes.set_xlim(left=0)
-    for axes in panels[len(tasks) :]:
-        axes.set_visible(False)
-    seeds = len(result.design.seeds)
-    shaded = ", 95 % intervals shaded" if seeds >= BANDED else ", no intervals of so few"
-    said = f"{name_of_mean(seeds)} of {seeds} seed{'s' * (seeds > 1)}{shaded if seeds > 1 else ''}"
-    figure.supxlabel(said, x=0.01, ha="left", color=QUIET, fontsize=8.5)
-    look = {"frameon": False, "fontsize": 8.5, "labelcolor": INK, "ncols": min(4, max(1, len(lines)))}
-    if lines:
-        figure.legend(list(lines.values()), list(lines), loc="outside upper left", **look)
-    return figure
-
-
-def draw_task(axes: Axes, result: StudyResult, task: str, lines: dict[str, Artist]) -> str:
-    """Draw the curves of one environment; add the line of each agent to `lines`. Return the unit of its steps."""
-    runs_of_task = []
-    for number, agent in enumerate(result.design.agents):
-        cells = [cell for cell in result.design.cells() if (cell.agent, cell.task) == (agent, task)]
-        places = [result.directory / cell.key for cell in cells]
-        runs = [Run(place) for place in places if (place / "config.json").exists()]
-        runs_of_task += runs
-        found = align_curves([run.curve() for run in runs])
-        if found is None:
-            continue
-        look = {"color": agent_color(result, agent), "linestyle": DASHES[number // len(PALETTE) % len(DASHES)]}
-        before = len(axes.lines)
-        draw_run(axes, *found, look, 0.95, show_seeds=False)
-        lines.setdefault(agent, axes.lines[before])
-    return step_unit(runs_of_task) if runs_of_task else "environment steps"
+    panels = []
+    for task in result.design.environments:
+        lines, runs = [], []
+        for agent in result.design.agents:
+            cells = [cell for cell in result.design.cells() if (cell.agent, cell.task) == (agent, task)]
+            places = [result.directory / cell.key for cell in cells]
+            begun = [Run(place) for place in places if (place / "config.json").exists()]
+            runs += begun
+            if (found := align_curves([run.curve() for run in begun])) is not None:
+                lines.append((agent, *found))
+        unit = step_unit(runs) if runs else "environment steps"
+        panels.append(Panel(task, lines, xlabel=unit, within=result.ranges[task]))
+    return draw_panels(panels)

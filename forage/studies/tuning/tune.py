@@ -30,7 +30,7 @@ from forage.runs.locking import hold_new_directory
 from forage.runs.provenance import versions
 from forage.runs.run import Run, check_no_others, read_json, write_json
 from forage.runs.scoring import cut_sentence
-from forage.studies.compare import comparison_words, with_mean
+from forage.studies.comparison.verdicts import comparison_words, with_mean
 from forage.studies.tuning.population import PARTS, check_population, evolve, replay_schedule
 from forage.studies.tuning.search import METHODS, Plan, Trial, best_trial, load_optuna, read_trials, run_trials
 from forage.studies.tuning.space import is_traced, parse_range, with_settings
