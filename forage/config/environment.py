@@ -18,6 +18,7 @@ from forage.core.host import HostEnvironment
 from forage.core.loading import full_target, short, target_name
 from forage.core.plain import python_numbers
 from forage.core.ports import Environment
+from forage.core.ports.checking import is_known
 from forage.core.ranges import check_all_declared
 from forage.core.types import ForageError, Spec
 from forage.environments.adapters.gymnasium.atari import is_atari
@@ -75,8 +76,17 @@ def resolve_environment(
         made = make(given, **options)
         if isinstance(made, HostFactory):
             return short(made.id), made.build, config
-        return short(given) if ":" in given else given, made, config
+        return short(given) if ":" in given else given, for_agents(made), config
     return resolve_object(given, options)
+
+
+def for_agents(environment: Environment) -> Environment:
+    """Return a native environment whose actions agents know, with `FlatActions` around it if they are others."""
+    if is_known(environment.action_space):
+        return environment
+    from forage.environments.wrappers.actions import FlatActions
+
+    return FlatActions(environment)
 
 
 def bare(id: str) -> str:
@@ -129,7 +139,7 @@ def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple
         return given.id, given.build, {"id": given.id, "options": to_plain(given.id, given.options)}
     if isinstance(given, Environment):
         check_all_declared(given, type(given).__name__)
-        return type(given).__name__, given, {"object": repr(type(given))}
+        return type(given).__name__, for_agents(given), {"object": repr(type(given))}
     if callable(given):
         name = name or name_of_maker(given)
         if takes_a_number(given):
@@ -264,9 +274,10 @@ def wrap_innermost(environment: Environment, given: Sequence[str]) -> Environmen
 
     Observations and actions must keep their spaces. Raise `ForageError` if a wrapper changes them.
     """
+    from forage.environments.wrappers.actions import FlatActions
     from forage.environments.wrappers.base import Wrapper
 
-    if isinstance(environment, Wrapper):
+    if isinstance(environment, Wrapper) and not isinstance(environment, FlatActions):
         import equinox
 
         inside = wrap_innermost(environment.environment, given)

@@ -5,20 +5,22 @@ Observations. Nested spaces stay nested: a Dict a dictionary, a Tuple a dictiona
 
 Actions. Agents act in Discrete, in flat MultiDiscrete and in Box spaces. Many choices (MultiBinary, MultiDiscrete of
 any shape, a Box of whole numbers with `MOST_CHOICES` options at most, a Dict or Tuple of choices) are one flat
-MultiDiscrete; a Dict or Tuple of boxes is one flat Box, whose whole numbers are rounded.
+MultiDiscrete; a Dict or Tuple of boxes is one flat Box, whose whole numbers are rounded; a Dict or Tuple with choices
+and other numbers is `Mixed`: a vector of the options chosen, then the numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from gymnasium import spaces
 from jaxtyping import Int
 
 from forage.core.host import array_dtype
-from forage.core.spaces import Tokens, Whole, describe_space, is_limited, to_json
+from forage.core.spaces import Mixed, Tokens, Whole, describe_space, is_limited, to_json
 from forage.core.spaces import spaces_by_path as paths
 from forage.core.types import ForageError
 
@@ -175,6 +177,8 @@ def travelling(space: Any) -> spaces.Space[Any]:
 def action_space(name: str, inner: spaces.Space[Any]) -> spaces.Space[Any]:
     """Return the space that agents act in for an environment's own. Raise `ForageError` if there is none."""
     parts = list(inner_spaces(inner))
+    if isinstance(inner, Mixed):
+        return inner
     if isinstance(inner, spaces.Discrete):
         return spaces.Discrete(int(inner.n))
     if parts and is_choices(inner):
@@ -187,13 +191,19 @@ def action_space(name: str, inner: spaces.Space[Any]) -> spaces.Space[Any]:
             )
     if isinstance(inner, spaces.Box):
         return float_box(inner.low, inner.high) if inner.dtype.kind in "iu" else travelling(inner)
-    if parts and all(isinstance(part, spaces.Box) and np.dtype(part.dtype).kind in "fiu" for part in parts):
-        low, high = (np.concatenate([getattr(part, side).ravel() for part in parts]) for side in ("low", "high"))
+    boxes = [part for part in parts if not is_choices(part)]
+    if not parts:
+        raise ForageError(f"{name} has actions in {inner}, which has no parts; give it some, such as Discrete or Box.")
+    if not all(isinstance(part, spaces.Box) and np.dtype(part.dtype).kind in "fiu" for part in boxes):
+        raise ForageError(
+            f"{name} has actions in {inner}; Box, Discrete, MultiDiscrete and MultiBinary work, and Dicts and Tuples "
+            f"of these."
+        )
+    low, high = (np.concatenate([getattr(part, side).ravel() for part in boxes]) for side in ("low", "high"))
+    if len(boxes) == len(parts):
         return float_box(low, high)
-    raise ForageError(
-        f"{name} has actions in {inner}; Box, Discrete, MultiDiscrete and MultiBinary work, and a Dict or "
-        f"Tuple made of choices only or of boxes only."
-    )
+    chosen = spaces.MultiDiscrete(np.concatenate([choices(part) for part in parts if is_choices(part)]))
+    return Mixed(chosen, float_box(low, high), inner)
 
 
 def is_choices(space: Any) -> bool:
@@ -201,6 +211,11 @@ def is_choices(space: Any) -> bool:
     if isinstance(space, spaces.Dict | spaces.Tuple):
         return bool(space.spaces) and all(map(is_choices, inner_spaces(space)))
     return isinstance(space, CHOICES) or is_few(space)
+
+
+def has_choices(space: Any) -> bool:
+    """Return whether an action space is made of choices, or has some among boxes."""
+    return any(map(is_choices, inner_spaces(space)))
 
 
 def is_few(space: Any) -> bool:
@@ -212,7 +227,8 @@ def is_few(space: Any) -> bool:
 
 
 def as_actions(space: spaces.Space[Any], value: Any, count: int) -> np.ndarray:
-    """Convert `count` elements of an environment's own action space to an agent's actions: the inverse of a `Door`.
+    """Convert `count` elements of an environment's own action space to an agent's actions: the inverse of
+    `ActionNesting`.
 
     `value`: leaves `[step, ...]`, nested as the space is.
     """
@@ -222,9 +238,70 @@ def as_actions(space: spaces.Space[Any], value: Any, count: int) -> np.ndarray:
     if isinstance(space, spaces.Box) and not chosen:
         return np.asarray(value, np.float32 if space.dtype.kind in "iu" else None)
     parts = [(leaf, np.asarray(array).reshape(count, -1)) for leaf, array in pair_leaves(space, value)]
-    lows = [leaf.low if isinstance(leaf, spaces.Box) and chosen else getattr(leaf, "start", 0) for leaf, _ in parts]
-    starts = [np.ravel(np.asarray(low)) for low in lows]
-    return np.concatenate([array - start for (_, array), start in zip(parts, starts, strict=True)], axis=1)
+    chosen_parts = [array - np.ravel(first_option(leaf)) for leaf, array in parts if is_choices(leaf)]
+    numbers = [array for leaf, array in parts if not is_choices(leaf)]
+    return np.concatenate([*chosen_parts, *numbers], axis=1, **({"dtype": np.float32} if numbers else {}))
+
+
+def first_option(leaf: spaces.Space[Any]) -> np.ndarray:
+    """Return the option that each entry of a choice counts from, in the shape of the leaf."""
+    start = np.asarray(leaf.low if isinstance(leaf, spaces.Box) else getattr(leaf, "start", 0))
+    return np.broadcast_to(start, leaf.shape or ())
+
+
+class ActionNesting:
+    """Conversion of an agent's actions in `space` to elements of the environment's own space `inner`.
+
+    Actions are `[*batch, entries]`, and leaves of the elements `[*batch, ...]`, of NumPy or JAX as the actions are.
+    Whole numbers are rounded, and numbers cut at the bounds of `inner`.
+    """
+
+    def __init__(self, space: spaces.Space[Any], inner: spaces.Space[Any]):
+        leaves = list(inner_spaces(inner))
+        self.inner = inner
+        self.leaves = [ActionLeaf(leaf, is_choices(leaf)) for leaf in leaves]
+        # Choices lie before numbers, each in the order of the leaves.
+        order = sorted(range(len(leaves)), key=lambda i: isinstance(space, Mixed) and not self.leaves[i].chosen)
+        ends = np.cumsum([int(np.prod(leaves[i].shape or (), dtype=int)) for i in order]).tolist()
+        self.slices = [slice(0)] * len(leaves)
+        for i, begin, end in zip(order, [0, *ends], ends, strict=False):
+            self.slices[i] = slice(begin, end)
+
+    def __call__(self, action: Any) -> Any:
+        parts = (leaf(action[..., part]) for leaf, part in zip(self.leaves, self.slices, strict=True))
+        return nest_leaves(self.inner, parts)
+
+
+class ActionLeaf(NamedTuple):
+    """A leaf of an environment's action space, and whether its entries are options chosen."""
+
+    space: Any
+    chosen: bool
+
+    def __call__(self, numbers: Any) -> Any:
+        """Return elements of the leaf, `[*batch, *shape]`, from their entries in an agent's actions."""
+        space = self.space
+        values = numbers.reshape((*numbers.shape[:-1], *(space.shape or ())))
+        dtype = space.dtype if isinstance(values, np.ndarray) else jax.dtypes.canonicalize_dtype(space.dtype)
+        if self.chosen:
+            found = (values.astype(np.int32) + first_option(space)).astype(dtype)
+            return int(found) if isinstance(found, np.integer) else found
+        if space.dtype.kind in "iu":
+            # Rounded before they are cut, as bounds of whole numbers may be finer than `float32`.
+            found = values.round().clip(space.low, space.high).astype(dtype)
+        else:
+            # Agents' bounds are float32, and the environment's own may lie within those by rounding.
+            found = values.astype(dtype).clip(space.low.astype(dtype), space.high.astype(dtype))
+        return np.asarray(found) if isinstance(found, np.generic) else found
+
+
+def nest_leaves(space: spaces.Space[Any], leaves: Iterator[Any]) -> Any:
+    """Return the values of a space's leaves, in order, nested as the space is."""
+    if isinstance(space, spaces.Dict):
+        return {key: nest_leaves(part, leaves) for key, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(nest_leaves(part, leaves) for part in space.spaces)
+    return next(leaves)
 
 
 def pair_leaves(space: spaces.Space[Any], value: Any) -> Iterator[tuple[spaces.Space[Any], Any]]:

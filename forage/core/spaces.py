@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -62,6 +62,48 @@ class Tokens(spaces.MultiDiscrete):
         )
 
 
+class Mixed(spaces.Space[Any]):
+    """Choices and numbers in one action: a `float32` vector of the options chosen, then the numbers.
+
+    `nested` is the environment's own space, a Dict or Tuple; `forage.core.arrays.ActionNesting` makes its elements.
+    """
+
+    def __init__(self, choices: spaces.MultiDiscrete, numbers: spaces.Box, nested: spaces.Space[Any], seed: Any = None):
+        """Take the flat spaces of the choices, which count from 0, and of the numbers, each in the order of `nested`."""
+        self.choices, self.numbers, self.nested = choices, numbers, nested
+        self.low = np.concatenate([np.zeros(choices.shape), numbers.low]).astype(np.float32)
+        self.high = np.concatenate([choices.nvec - 1, numbers.high]).astype(np.float32)
+        super().__init__(self.low.shape, np.float32, seed)
+
+    @property
+    def split(self) -> int:
+        """Return the number of choices, which is the place of the first number."""
+        return len(self.choices.nvec)
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        return True
+
+    def sample(self, mask: Any = None, probability: Any = None) -> np.ndarray:
+        """Draw a random element; the numbers as Gymnasium's Box draws them."""
+        for part in (self.choices, self.numbers):
+            part.seed(int(self.np_random.integers(2**31)))
+        return np.concatenate([self.choices.sample(), self.numbers.sample()]).astype(np.float32)
+
+    def contains(self, x: Any) -> bool:
+        values = np.asarray(x)
+        if values.shape != self.shape or values.dtype.kind not in "iuf":
+            return False
+        within = bool(((values >= self.low) & (values <= self.high)).all())
+        return within and bool((values[: self.split] % 1 == 0).all())
+
+    def __repr__(self) -> str:
+        return f"Mixed({self.nested})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mixed) and self.nested == other.nested
+
+
 def example(space: spaces.Space[Any]) -> PyTree[Array]:
     """Zeros with the shape and dtype of one element of `space`."""
     if isinstance(space, spaces.Dict):
@@ -80,6 +122,10 @@ def sample(space: spaces.Space[Any], key: Key[Array, ""], mask: Bool[Array, " ac
 
     Choices and bounded entries are uniform; an entry without bounds is normal about its `anchor`.
     """
+    if isinstance(space, Mixed):
+        choice_key, number_key = jax.random.split(key)
+        drawn = sample(space.choices, choice_key, mask), sample(space.numbers, number_key)
+        return jnp.concatenate([part.astype(jnp.float32) for part in drawn])
     if isinstance(space, spaces.Discrete):
         if mask is None:
             return jax.random.randint(key, (), 0, int(space.n))
@@ -107,6 +153,8 @@ def allowed(mask: Bool[Array, " actions"]) -> Bool[Array, " actions"]:
 
 def clip(space: spaces.Space[Any], action: PyTree[Array]) -> PyTree[Array]:
     """Clip each entry of a continuous action to the bounds that it has; other actions pass unchanged."""
+    if isinstance(space, Mixed):
+        return jnp.clip(action, jnp.asarray(space.low), jnp.asarray(space.high))
     if not isinstance(space, spaces.Box) or not (np.isfinite(space.low).any() or np.isfinite(space.high).any()):
         return action
     return jnp.clip(action, jnp.asarray(space.low, jnp.float32), jnp.asarray(space.high, jnp.float32))
@@ -410,6 +458,7 @@ def choices(space: spaces.Space[Any]) -> int | None:
     """Return the number of entries of a mask for an action space, or `None` if actions are no choices."""
     if isinstance(space, spaces.Discrete):
         return int(space.n)
+    space = space.choices if isinstance(space, Mixed) else space
     return int(space.nvec.sum()) if isinstance(space, spaces.MultiDiscrete) else None
 
 
@@ -469,7 +518,9 @@ def describe_space(space: spaces.Space[Any]) -> str:
         return f"Box{tuple(space.shape)}"
     if isinstance(space, spaces.Dict):
         return f"Dict({', '.join(f'{name}: {describe_space(inner)}' for name, inner in space.items())})"
-    return str(space)
+    if isinstance(space, spaces.Tuple):
+        return f"Tuple({', '.join(map(describe_space, space.spaces))})"
+    return describe_space(space.nested) if isinstance(space, Mixed) else str(space)
 
 
 def unknown_space(space: spaces.Space[Any]) -> str:
@@ -487,10 +538,25 @@ def spaces_by_path(space: spaces.Space[Any], path: tuple[str, ...] = ()) -> dict
     return {at: leaf for name, inner in space.items() for at, leaf in spaces_by_path(inner, (*path, name)).items()}
 
 
+def nested_leaves(
+    space: spaces.Space[Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], spaces.Space[Any]]]:
+    """Yield the leaves of Dicts and Tuples with their paths, and Dicts and Tuples that are empty."""
+    if isinstance(space, spaces.Dict | spaces.Tuple) and space.spaces:
+        parts = space.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+        for key, part in parts:
+            yield from nested_leaves(part, (*path, str(key)))
+    else:
+        yield path, space
+
+
 def to_json(space: spaces.Space[Any]) -> dict[str, Any]:
     """Return a space as plain data, so that a saved agent needs no environment to be loaded."""
     if isinstance(space, spaces.Dict):
         return {"kind": "dict", "spaces": {name: to_json(inner) for name, inner in space.items()}}
+    if isinstance(space, Mixed):
+        parts = {"choices": to_json(space.choices), "numbers": to_json(space.numbers)}
+        return {"kind": "mixed", **parts, "nested": actions_to_json(space.nested)}
     if isinstance(space, spaces.Discrete):
         return {"kind": "discrete", "n": int(space.n), "start": int(space.start)}
     if isinstance(space, Tokens):
@@ -509,11 +575,26 @@ def to_json(space: spaces.Space[Any]) -> dict[str, Any]:
     raise ForageError(unknown_space(space))
 
 
+def actions_to_json(space: spaces.Space[Any]) -> dict[str, Any]:
+    """Return an environment's own space of actions as plain data: with Tuples, and the order of a Dict's parts."""
+    if isinstance(space, spaces.Dict):
+        return {"kind": "ordered", "spaces": [[name, actions_to_json(inner)] for name, inner in space.items()]}
+    if isinstance(space, spaces.Tuple):
+        return {"kind": "tuple", "spaces": list(map(actions_to_json, space.spaces))}
+    return to_json(space)
+
+
 def from_json(data: dict[str, Any]) -> spaces.Space[Any]:
     """Return the inverse of `to_json`."""
     kind = data["kind"]
     if kind == "dict":
         return spaces.Dict({name: from_json(inner) for name, inner in data["spaces"].items()})
+    if kind == "ordered":
+        return spaces.Dict([(name, from_json(inner)) for name, inner in data["spaces"]])
+    if kind == "tuple":
+        return spaces.Tuple([from_json(inner) for inner in data["spaces"]])
+    if kind == "mixed":
+        return Mixed(*(from_json(data[name]) for name in ("choices", "numbers", "nested")))  # pyrefly: ignore
     if kind == "discrete":
         return spaces.Discrete(data["n"], start=data["start"])
     if kind == "tokens":
@@ -521,7 +602,8 @@ def from_json(data: dict[str, Any]) -> spaces.Space[Any]:
     if kind == "multi-discrete":
         return spaces.MultiDiscrete(data["nvec"], start=data.get("start"))
     if kind == "multi-binary":
-        return spaces.MultiBinary(data["shape"])
+        shape = data["shape"]
+        return spaces.MultiBinary(shape[0] if len(shape) == 1 else shape)
     dtype, shape = np.dtype(data["dtype"]), tuple(data["shape"])
     low, high = (np.broadcast_to(np.asarray(data[bound], dtype), shape) for bound in ("low", "high"))
     return (Whole if data.get("whole") else spaces.Box)(low.copy(), high.copy(), shape, dtype.type)
@@ -530,6 +612,6 @@ def from_json(data: dict[str, Any]) -> spaces.Space[Any]:
 def unknown_actions(space: spaces.Space[Any]) -> str:
     """Say that policies cannot act in a space."""
     return (
-        f"Agents act in Discrete and flat MultiDiscrete spaces that count from 0 and in Box spaces of floats, not in "
-        f"{space}; wrap the environment."
+        f"Agents act in choices and numbers (Discrete, MultiDiscrete, MultiBinary, Box, and Dicts and Tuples of these), "
+        f"not in {space}; wrap the environment."
     )

@@ -181,7 +181,7 @@ def check_bounds(
 
     `name`: the kind of rows, `action`, `observation` or `next_observation`.
     """
-    if isinstance(space, gymnasium.spaces.Box):
+    if isinstance(space, gymnasium.spaces.Box | spaces.Mixed):
         low, high = space.low.astype(np.float64), space.high.astype(np.float64)
         slack = 1e-6 * np.maximum(1, np.abs(np.where(np.isfinite(high - low), high - low, 0)))
         slack = slack if space.dtype.kind == "f" else 0
@@ -194,6 +194,8 @@ def check_bounds(
     else:
         return
     outside = np.asarray((array < low - slack) | (array > high + slack))
+    if isinstance(space, spaces.Mixed):
+        outside[:, : space.split] |= np.asarray(array)[:, : space.split] % 1 != 0
     if (wrong := fault_mask(outside)).any():
         bad = int(wrong.argmax())
         first = np.asarray(array[bad])

@@ -45,11 +45,11 @@ def manifest_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
-def greedy(policy: Policy, batch: bool = False) -> Program:
+def greedy(policy: Policy, batch: bool = False, nested: bool = True) -> Program:
     """Trace one greedy action: inputs and outputs are the memory's leaves, then the observation's or the action's.
 
-    With `batch`, of as many as there are, along an axis before the others. Raise `ForageError` if a program cannot
-    act so.
+    With `batch`, of as many as there are, along an axis before the others. Mixed actions are `nested` as the
+    environment takes them, or vectors. Raise `ForageError` if a program cannot act so.
     """
     name = type(policy.agent).__name__
     if policy.agent.looks_ahead:
@@ -58,7 +58,7 @@ def greedy(policy: Policy, batch: bool = False) -> Program:
 
     def act(hidden: Any, observation: Any, bits: Any) -> Any:
         action, hidden = policy._decide(policy.state, hidden, observation, prng.from_data(bits), False)
-        return hidden, action
+        return hidden, policy._nest(action) if nested and policy._nest is not None else action
 
     bits = np.asarray(jax.random.key_data(prng.key(0)))
     examples = policy._start, policy._like
@@ -84,7 +84,7 @@ def check_greedy(policy: Policy) -> None:
 
 
 def number_leaves(tree: Any) -> Any:
-    """Return a tree of dictionaries with the number of each leaf in its place."""
+    """Return a tree of dictionaries and tuples with the number of each leaf in its place."""
     leaves, structure = jax.tree.flatten(tree)
     return jax.tree.unflatten(structure, range(len(leaves)))
 
@@ -103,6 +103,7 @@ def numpy_content(policy: Policy, manifest: dict[str, Any]) -> tuple[dict[str, A
     operations, known, results = program_words(greedy(policy, batch=True))
     memory = jax.tree.leaves(policy._start)
     action = jax.eval_shape(lambda: spaces.example(policy.spec.action_space))
+    action = action if policy._nest is None else jax.eval_shape(policy._nest, action)
     words = {
         "format": FORMAT,
         "agent": manifest["agent"],
@@ -126,7 +127,7 @@ def plain_policy(policy: Policy) -> PlainPolicy:
 
 def plain_program(policy: Policy) -> PlainProgram:
     """Return the batch program of `PlainPolicy`. Raise `ForageError` if NumPy cannot act greedily."""
-    program = greedy(policy, batch=True)
+    program = greedy(policy, batch=True, nested=False)
     return PlainProgram(*program_words(program), inputs=len(program.inputs))
 
 
@@ -152,7 +153,8 @@ def program_words(program: Program) -> tuple[list[Any], dict[str, np.ndarray], l
 def in_numpy(operation: Operation) -> tuple[str, dict[str, Any]]:
     """Return the NumPy form of an operation: a name in `OPERATIONS`, and its options."""
     name = operation.primitive.name
-    if name in NUMPY and not (name == "select_n" and len(operation.inputs) > 3):
+    to_even = name != "round" or int(operation.params["rounding_method"]) == 1  # as NumPy rounds
+    if name in NUMPY and to_even and not (name == "select_n" and len(operation.inputs) > 3):
         own, options = NUMPY[name]
         return own, options(operation)
     if name not in OPERATIONS:
@@ -209,6 +211,7 @@ def _slice(operation: Operation) -> dict[str, Any]:
 
 
 NUMPY: dict[str, tuple[str, Callable[[Operation], dict[str, Any]]]] = {
+    "round": ("rint", _nothing),
     "integer_pow": ("integer_pow", lambda o: {"y": o.params["y"]}),
     "select_n": ("select", _nothing),
     "stop_gradient": ("same", _nothing),

@@ -206,7 +206,9 @@ def _flat(structure: Any, value: Any) -> list[Any]:
 
 
 def _unflatten(structure: Any, leaves: list[Any]) -> Any:
-    """Return the inverse of `_flat`: `structure` has the number of each leaf in its place."""
+    """Return the inverse of `_flat`: `structure` has the number of each leaf in its place; lists stand for tuples."""
+    if isinstance(structure, list):
+        return tuple(_unflatten(inner, leaves) for inner in structure)
     if not isinstance(structure, dict):
         return leaves[structure]
     return {name: _unflatten(inner, leaves) for name, inner in structure.items()}
@@ -284,6 +286,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "abs": np.abs,
     "sign": np.sign,
     "floor": np.floor,
+    "rint": np.rint,
     "exp": np.exp,
     "expm1": np.expm1,
     "log": np.log,

@@ -11,8 +11,10 @@ from typing import Any
 
 import jax
 import numpy as np
+from gymnasium.spaces import Space
 
 from forage.core import checkpoint, prng, spaces, team
+from forage.core.arrays import ActionNesting
 from forage.core.compiling import Flat, on_host
 from forage.core.loading import FILE, load_file
 from forage.core.ports import ActInputs, Agent, World
@@ -84,6 +86,7 @@ class Policy:
         self._plain = None if isinstance(self._like, dict) else (self._like.dtype, self._like.shape)
         self._action = jax.tree.structure(jax.eval_shape(lambda: spaces.example(spec.action_space)))
         self._start = team.memory(agent, spec)
+        self._nest = nesting(spec.action_space)
         self.reset()
 
     def __repr__(self) -> str:
@@ -152,13 +155,19 @@ class Policy:
     def act(self, observation: Any, explore: bool | None = None, world: World | None = None) -> Any:
         """Return the action for an observation, or those for a batch `[batch, ...]`, as NumPy.
 
-        A single choice is an `int`. In an environment of many agents an observation is what all of them see, and an
+        A single choice is an `int`, and mixed actions are nested as the environment takes them, with an axis for the
+        batch in each leaf. In an environment of many agents an observation is what all of them see, and an
         action what all of them do. An agent with memory keeps one for each row of the batch, which is an episode of
         its own until it is `reset`.
 
         `explore`: whether actions are drawn as in training; unless said, as the run was evaluated. `world`: the
         environment as it stands, for an agent that looks ahead, which acts for one observation at a time.
         """
+        action = self.agent_action(observation, explore, world)
+        return action if self._nest is None else as_number(self._nest(action))
+
+    def agent_action(self, observation: Any, explore: bool | None = None, world: World | None = None) -> Any:
+        """Return the same as `act`, with mixed actions as the vectors that agents learn from."""
         self._check_paid()
         explore = self.sampled if explore is None else explore
         observation, batch = self._to_arrays(observation)
@@ -285,9 +294,14 @@ class Policy:
         return observation, batch or ()
 
 
+def nesting(space: Space[Any]) -> ActionNesting | None:
+    """Return the conversion of mixed actions to the environment's own; `None` for other actions."""
+    return ActionNesting(space, space.nested) if isinstance(space, spaces.Mixed) else None
+
+
 def as_number(action: Any) -> Any:
     """Return an action with each single number as Python's, which is equal to others and can be a key."""
-    return jax.tree.map(lambda x: x.item() if np.ndim(x) == 0 else x, action)
+    return jax.tree.map(lambda x: np.asarray(x).item() if np.ndim(x) == 0 else x, action)
 
 
 REMEMBERED = ("directory", "member", "members", "settings", "evaluated", "_batch", "_key", "_unpaid")

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.spaces import STATE, central, split_mask
-from forage.nn.distributions import Actions, BangBang, Distribution, Gaussian
+from forage.nn.distributions import Actions, BangBang, Distribution
 from forage.nn.networks import GRU, GRUState, Linear, NetworkConfig, Torso
 from forage.nn.state_noise import log_deviation, standardise_noise
 
@@ -75,7 +75,7 @@ class ActorCritic(equinox.Module):
         features = (shape.gru_size or one.size,) if shape.state_noise else ()
         usual = -2.0 if shape.state_noise else 0.0
         first = usual if shape.log_std is None else shape.log_std
-        log_std = jnp.full((*features, self.actions.outputs), first, jnp.float32)
+        log_std = jnp.full((*features, len(self.actions.low)), first, jnp.float32)
         self.log_std = None if self.actions.discrete or shape.bang_bang else log_std
 
     def torso(self, index: int) -> Torso:
@@ -113,7 +113,8 @@ class ActorCritic(equinox.Module):
 
     def distribution(self, outputs: Float[Array, " outputs"], observation: PyTree[Array]) -> Distribution:
         if self.log_std is not None and self.log_std.ndim == 2:
-            return Gaussian(*jnp.split(outputs, 2))
+            outputs, log_std = jnp.split(outputs, [self.actions.outputs])
+            return self.actions.distribution(outputs, log_std, split_mask(observation)[1])
         if self.bang_bang:
             return BangBang(outputs)
         return self.actions.distribution(outputs, self.log_std, split_mask(observation)[1])

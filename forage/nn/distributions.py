@@ -13,7 +13,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import ActInputs
-from forage.core.spaces import ENORMOUS, allowed, unknown_actions
+from forage.core.spaces import ENORMOUS, Mixed, allowed, unknown_actions
 from forage.core.types import ForageError
 
 
@@ -178,7 +178,42 @@ class SquashedGaussian(NamedTuple):
         return jnp.tanh(self.mean)
 
 
-Distribution = Categorical | MultiCategorical | Gaussian | BangBang
+class Product(NamedTuple):
+    """Independent choices and numbers of one action: a vector of the options chosen, then the numbers.
+
+    log p(a) = sum_i log p(choice_i) + log p(numbers), and entropies and divergences are sums as well.
+    """
+
+    choices: MultiCategorical
+    numbers: Gaussian
+
+    def sample(self, key: Key[Array, ""], noise: Float[Array, " dimensions"] | None = None) -> Float[Array, " entries"]:
+        """Draw an action, its numbers by standard normal `noise` if there is some."""
+        choice_key, number_key = jax.random.split(key)
+        numbers = self.numbers.sample(number_key) if noise is None else self.numbers.from_noise(noise)
+        return join_parts(self.choices.sample(choice_key), numbers)
+
+    def mode(self) -> Float[Array, " entries"]:
+        return join_parts(self.choices.mode(), self.numbers.mode())
+
+    def log_probability(self, action: Float[Array, " entries"]) -> Float[Array, ""]:
+        split = len(self.choices.choices)
+        return self.choices.log_probability(action[:split]) + self.numbers.log_probability(action[split:])
+
+    def entropy(self) -> Float[Array, ""]:
+        return self.choices.entropy() + self.numbers.entropy()
+
+    def divergence(self, other: Product) -> Float[Array, ""]:
+        """Compute KL(self || other), in nats."""
+        return self.choices.divergence(other.choices) + self.numbers.divergence(other.numbers)
+
+
+def join_parts(choices: Array, numbers: Float[Array, " dimensions"]) -> Float[Array, " entries"]:
+    """Return the choices and numbers of a mixed action as one vector."""
+    return jnp.concatenate([choices.astype(jnp.float32), numbers])
+
+
+Distribution = Categorical | MultiCategorical | Gaussian | BangBang | Product
 
 
 def action_probabilities(policy: Distribution, explore: bool, who: str) -> Float[Array, " actions"]:
@@ -189,12 +224,14 @@ def action_probabilities(policy: Distribution, explore: bool, who: str) -> Float
 
 
 def draw_action(policy: Distribution, inputs: ActInputs) -> PyTree[Array]:
-    """Return the policy's mode or, where it explores, an action drawn with the key or made from the Gaussian noise."""
+    """Return the policy's mode or, where it explores, an action drawn with the key; numbers are made from the normal
+    noise if there is some.
+    """
     if not inputs.explore:
         return policy.mode()
     if inputs.noise is not None and isinstance(policy, Gaussian):
         return policy.from_noise(inputs.noise)
-    return policy.sample(inputs.key)
+    return policy.sample(inputs.key, inputs.noise) if isinstance(policy, Product) else policy.sample(inputs.key)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,6 +251,9 @@ class Actions:
 
     @classmethod
     def from_space(cls, space: spaces.Space[Any]) -> Actions:
+        if isinstance(space, Mixed):
+            choices, numbers = cls.from_space(space.choices), cls.from_space(space.numbers)
+            return MixedActions(space.low.shape, choices.sizes, numbers.low, numbers.high, numbers.fixed)
         if isinstance(space, spaces.Discrete) and int(space.start) == 0:
             return cls((), (int(space.n),))
         if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1 and not space.start.any():
@@ -270,6 +310,21 @@ class Actions:
         choices = zip(self.sizes, action.reshape(-1), strict=True)
         return jnp.concatenate([jax.nn.one_hot(choice, size) for size, choice in choices])
 
+    def unit_action(self, action: Array) -> Array:
+        """Return an action as the policy's distribution has it: options as they are, numbers in the unit box.
+
+        Numbers as the environment takes them, no further out than the bounds.
+        """
+        return action if self.discrete else self.action_features(action)
+
+    def clip_unit(self, action: Array) -> Array:
+        """Clip the numbers of a policy's action to the unit box."""
+        return action if self.discrete else jnp.clip(action, -1.0, 1.0)
+
+    def squash(self, outputs: Float[Array, " outputs"]) -> Float[Array, " outputs"]:
+        """Return a network's outputs with means that a tanh keeps in the unit box."""
+        return outputs if self.discrete else jnp.tanh(outputs)
+
     @property
     def outputs(self) -> int:
         """Return the number of outputs of a policy network."""
@@ -310,3 +365,63 @@ class Actions:
             within = 2 * (action - low) / (high - low) - 1
             unit = within if scaled.all() else jnp.where(scaled, within, unit)
         return unit
+
+
+class MixedActions(Actions):
+    """The facts about `Mixed` actions: the options chosen and then the numbers, which alone are in the unit box.
+
+    Outputs of a policy network are the logits of all choices, then the means of the numbers.
+    """
+
+    @property
+    def discrete(self) -> bool:
+        return False
+
+    @property
+    def choices(self) -> Actions:
+        """Return the facts about the choices."""
+        return Actions((len(self.sizes),), self.sizes)
+
+    @property
+    def numbers(self) -> Actions:
+        """Return the facts about the numbers."""
+        return Actions((len(self.fixed or self.low),), (), self.low, self.high, self.fixed)
+
+    @property
+    def split(self) -> int:
+        """Return the number of choices, which is the place of the first number."""
+        return len(self.sizes)
+
+    @property
+    def outputs(self) -> int:
+        return sum(self.sizes) + len(self.low)
+
+    def action_features(self, action: Array) -> Float[Array, " outputs"]:
+        choices, numbers = action[: self.split], action[self.split :]
+        return jnp.concatenate([self.choices.action_features(choices), self.numbers.action_features(numbers)])
+
+    def unit_action(self, action: Array) -> Array:
+        return join_parts(action[: self.split], self.numbers.action_features(action[self.split :]))
+
+    def clip_unit(self, action: Array) -> Array:
+        return join_parts(action[: self.split], jnp.clip(action[self.split :], -1.0, 1.0))
+
+    def squash(self, outputs: Float[Array, " outputs"]) -> Float[Array, " outputs"]:
+        logits, means = jnp.split(outputs, [sum(self.sizes)])
+        return jnp.concatenate([logits, jnp.tanh(means)])
+
+    def distribution(
+        self, outputs: Float[Array, " outputs"], log_std: Float[Array, " numbers"] | None, mask: Array | None
+    ) -> Distribution:
+        """Return the distribution of choices and numbers; the mask is of the choices."""
+        assert log_std is not None
+        logits, means = jnp.split(outputs, [sum(self.sizes)])
+        choices = self.choices.distribution(logits, None, mask)
+        assert isinstance(choices, MultiCategorical)
+        return Product(choices, Gaussian(means, log_std))
+
+    def to_box(self, unit: Float[Array, " entries"]) -> Float[Array, "*shape"]:
+        return join_parts(unit[: self.split], self.numbers.to_box(unit[self.split :]))
+
+    def to_unit(self, action: Float[Array, "*shape"]) -> Float[Array, " entries"]:
+        return join_parts(action[: self.split], self.numbers.to_unit(action[self.split :]))

@@ -108,7 +108,7 @@ def play_native(policy: Policy, environment: Environment, steps: int, episode: i
     total = 0.0
     film.take(partial(environment.render, state), 0, total)
     for time in range(1, steps + 1):
-        action = policy.act(observation, world=World(environment, state))
+        action = policy.agent_action(observation, world=World(environment, state))
         state, step = advance(state, as_arrays(action), time - 1)
         observation = step.observation
         policy.observe_reward(step.reward)
@@ -127,7 +127,7 @@ def play_host(policy: Policy, environment: HostEnvironment, steps: int, episode:
     total = 0.0
     film.take(environment.render, 0, total)
     for time in range(1, steps + 1):
-        action = policy.act(jax.tree.map(lambda x: x[0], observation))
+        action = policy.agent_action(jax.tree.map(lambda x: x[0], observation))
         step, observation = environment.step(jax.tree.map(lambda x: x[None], as_arrays(action)))
         policy.observe_reward(step.reward[0])
         step = as_one(step, environment.num_agents)
@@ -156,7 +156,7 @@ def converse(policy: Policy, environment: HostEnvironment, steps: int, episode: 
     observation = environment.reset(prng.WATCH + episode)
     policy.reset(episode)
     for _ in range(steps):
-        action = policy.act(jax.tree.map(lambda x: x[0], observation))
+        action = policy.agent_action(jax.tree.map(lambda x: x[0], observation))
         step, observation = environment.step(jax.tree.map(lambda x: x[None], as_arrays(action)))
         policy.observe_reward(step.reward[0])
         if step.terminated[0] or step.truncated[0]:

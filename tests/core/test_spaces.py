@@ -1,5 +1,7 @@
 """Spaces of every kind: as data, through the networks, normalised; and every agent learns from each kind of leaf."""
 
+import json
+
 import equinox
 import gymnasium
 import jax
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 import small
 from gymnasium import spaces as gym
+from mixed_helpers import FLAT, PARTS
 
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete
@@ -19,7 +22,7 @@ from forage.config.defaults import default_behaviour, default_memory
 from forage.config.resolve import from_config, resolve
 from forage.config.saved import BY_ENTRY, spec_from_config
 from forage.core import prng, spaces
-from forage.core.arrays import travelling
+from forage.core.arrays import action_space, travelling
 from forage.core.ports import ActInputs, Environment
 from forage.core.spaces import MASK, PRESENT, STATE, Tokens, from_json, scale_of, to_json, with_one_factor
 from forage.core.types import ForageError, Spec, Step
@@ -382,3 +385,40 @@ def test_a_resumed_run_goes_on_reading_as_it_learned_to():
     assert config["spec"].pop("scales") == BY_ENTRY
     old = from_config(config, Counter)
     assert scale_of(old.spec.observation_space) == 0.001 and "scales" not in old.config()["spec"]
+
+
+# --- mixed actions
+
+
+def test_mixed_actions_are_vectors_that_know_their_parts():
+    assert FLAT.shape == (5,) and FLAT.split == 3 and spaces.choices(FLAT) == 6
+    np.testing.assert_array_equal(FLAT.low, [0, 0, 0, -3, 0])
+    np.testing.assert_array_equal(FLAT.high, [1, 1, 1, 90_000, 2])
+    stored = json.loads(json.dumps(spaces.to_json(FLAT)))
+    again = spaces.from_json(stored)
+    assert again == FLAT and again.nested == PARTS and spaces.to_json(again) == stored
+    words = "Dict(more: Tuple(MultiBinary(2), Box()), power: Box(1,), side: Discrete(2, start=5))"
+    assert spaces.describe_space(FLAT) == words
+    unsorted = action_space("x", gym.Dict(b=gym.Discrete(2), a=gym.Tuple((gym.Box(0, 1), gym.Discrete(3)))))
+    assert list(spaces.from_json(json.loads(json.dumps(spaces.to_json(unsorted)))).nested) == ["b", "a"]
+    assert FLAT.contains([1, 0, 1, 7, 0.5]) and not FLAT.contains([0.5, 0, 1, 7, 0.5])
+    assert not FLAT.contains([1, 0, 1, 7, 2.5]) and not FLAT.contains([1, 0, 1, 7])
+    np.testing.assert_array_equal(spaces.clip(FLAT, jnp.array([1.0, 0, 1, 1e6, -1])), [1, 0, 1, 90_000, 0])
+    np.testing.assert_array_equal(spaces.example(FLAT), np.zeros(5, np.float32))
+
+
+def test_random_mixed_actions_obey_the_mask_of_their_choices():
+    mask = jnp.array([0, 1, 1, 0, 1, 1], bool)
+    drawn = jax.vmap(lambda key: spaces.sample(FLAT, key, mask))(jax.random.split(jax.random.key(0), 200))
+    assert all(FLAT.contains(row) for row in np.asarray(drawn))
+    assert (drawn[:, 0] == 1).all() and (drawn[:, 1] == 0).all() and 0.3 < drawn[:, 2].mean() < 0.7
+    np.testing.assert_allclose(drawn[:, 4].mean(), 1, atol=0.15)
+    FLAT.seed(0)
+    assert all(FLAT.contains(FLAT.sample()) for _ in range(20))
+
+
+def test_a_mask_of_mixed_actions_has_an_entry_for_each_option():
+    seen = lambda size: gym.Dict(observation=gym.Box(-1, 1, (2,)), action_mask=gym.MultiBinary(size))  # noqa: E731
+    spaces.check_spaces("mine", seen(6), FLAT)
+    with pytest.raises(ForageError, match=r"action_mask with 7 entries for the 6 choices of Mixed"):
+        spaces.check_spaces("mine", seen(7), FLAT)

@@ -164,8 +164,13 @@ def test_minari_with_texts_tuples_and_actions_of_several_parts(tmp_path):
     assert found.action.tolist() == [[one["go"] + 1, *one["turn"]] for one in acted]
     assert header["spec"]["action_space"]["nvec"] == [3, 2, 4]
     mixed = spaces.Dict(go=two, push=box)
-    with pytest.raises(ForageError, match=r"has actions in Dict.*a Dict or Tuple made of choices only or of boxes"):
-        forage.data.load(minari_of(tmp_path / "mixed", box, mixed)[0])
+    there, _, acted = minari_of(tmp_path / "mixed", box, mixed)
+    found, header = forage.data.load(there)
+    np.testing.assert_array_equal(found.action, [[one["go"], *one["push"]] for one in acted])
+    forage.data.convert(there, tmp_path / "mixed-again")
+    again, same = forage.data.load(tmp_path / "mixed-again")
+    np.testing.assert_array_equal(again.action, found.action)
+    assert same["spec"] == header["spec"] and header["spec"]["action_space"]["kind"] == "mixed"
 
 
 # How ends are told apart, by hand. Observation t is (t, t, t, t); 8 rows.

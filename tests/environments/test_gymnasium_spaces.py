@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import small
 from gymnasium import spaces
+from mixed_helpers import FLAT, PARTS, GymAim
 
 import forage
 from forage.core.arrays import array_space, as_arrays, decode_text, encode_text
@@ -16,6 +17,7 @@ from forage.core.spaces import Tokens
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.actions import Door
 from forage.environments.adapters.gymnasium.environment import GymnasiumEnvironment
+from forage.environments.adapters.gymnasium.spaces import flat_mask, mask_fits
 
 WORDS = spaces.Text(6, min_length=0, charset="ab dno")
 NESTED = spaces.Dict(
@@ -191,6 +193,7 @@ def test_observations_whose_size_changes_are_answered_with_what_works():
         ),
         (spaces.Box(-2, 2, (2,), np.float64), spaces.Box(-2, 2, (2,), np.float32)),
         (spaces.Discrete(5, start=-2), spaces.Discrete(5)),
+        (PARTS, FLAT),
     ],
 )
 def test_actions_arrive_as_the_environment_takes_them(inner, outer):
@@ -204,6 +207,55 @@ def test_actions_arrive_as_the_environment_takes_them(inner, outer):
     assert different == (len(np.unique(chosen, axis=0)) > 1)
     with pytest.raises(ForageError, match="was sent actions of shape"):
         door.singles(chosen[:2])
+
+
+MIXED_MASKS = [
+    np.array([0, 1, 1, 0, 1, 1]),
+    {"more": (np.array([1, 0]), None), "side": np.array([1, 1]), "power": None},
+    {"more": (np.array([1, 0]), None), "side": np.array([1, 1])},
+]
+WRONG_MASKS = [
+    np.array([0, 1, 1]),
+    {"more": (np.array([1, 0]), np.ones(2)), "side": np.array([1, 1])},
+    {"more": (np.array([1, 0]),), "side": np.array([1, 1])},
+    {"more": (np.array([1, 0, 2]), None), "side": np.array([1, 1])},
+    {"more": (np.array([1, 0]), None)},
+    {"more": (np.array([1, 0]), None), "side": np.array([1, 1]), "sid": np.array([1, 1])},
+]
+
+
+def test_masks_of_mixed_actions_are_flat_or_nested_and_leave_numbers_out():
+    for mask in MIXED_MASKS:
+        np.testing.assert_array_equal(flat_mask("mine", PARTS, mask), [0, 1, 1, 0, 1, 1])
+    for mask in WRONG_MASKS:
+        with pytest.raises(ForageError, match=r"mine gives an action_mask of .*; it should have 6 entries"):
+            flat_mask("mine", PARTS, mask)
+    assert mask_fits(spaces.MultiBinary(6), PARTS) and not mask_fits(spaces.MultiBinary(7), PARTS)
+
+
+@pytest.mark.parametrize("mask", MIXED_MASKS[:2], ids=["flat", "nested"])
+def test_a_mask_in_the_info_is_seen_beside_what_mixed_agents_see(mask):
+    environment = GymnasiumEnvironment(lambda: GymAim(mask), 2, "mixed_helpers:GymAim")
+    assert environment.action_space == FLAT
+    seen = environment.reset(0)
+    np.testing.assert_array_equal(seen["action_mask"], [[0, 1, 1, 0, 1, 1]] * 2)
+    step, after = environment.step(np.float32([[1, 0, 0, 2.4, 1], [1, 0, 1, 7, 9]]))
+    assert step.terminated.all() and after["action_mask"].shape == (2, 6)
+    environment.close()
+
+
+@pytest.mark.parametrize(
+    ("space", "words"),
+    [
+        (spaces.Dict(), r"actions in Dict\(\), which has no parts; give it some"),
+        (spaces.Dict(turn=spaces.Tuple(())), "which has no parts"),
+        (spaces.Dict(go=spaces.Discrete(2), count=spaces.Box(0, 2**62, (1,), np.int64)), "whole numbers without bounds"),
+        (spaces.Dict(go=spaces.Discrete(2), say=spaces.Text(3)), "work, and Dicts and Tuples of these"),
+    ],
+)
+def test_mixed_actions_without_parts_or_bounds_are_answered(space, words):
+    with pytest.raises(ForageError, match=words):
+        Door("mine", space, 1)
 
 
 def test_the_parts_of_an_action_keep_their_order():
@@ -224,13 +276,13 @@ def test_the_parts_of_an_action_keep_their_order():
 @pytest.mark.parametrize(
     "space",
     [
-        spaces.Tuple((spaces.Discrete(2), spaces.Box(0, 1))),
+        spaces.Tuple((spaces.Discrete(2), spaces.Text(3))),
         spaces.Text(3),
         spaces.Sequence(spaces.Discrete(2)),
     ],
 )
 def test_actions_that_no_agent_can_choose_are_answered_with_what_works(space):
-    with pytest.raises(ForageError, match="made of choices only or of boxes only"):
+    with pytest.raises(ForageError, match="Box, Discrete, MultiDiscrete and MultiBinary work, and Dicts and Tuples of these"):
         Door("mine", space, 1)
 
 

@@ -14,7 +14,7 @@ from forage.core.ports import ActInputs, Agent, State
 from forage.core.ports.needs import Needs
 from forage.core.spaces import split_mask
 from forage.core.types import Experience, Spec
-from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian, draw_action
+from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian, Product, draw_action
 from forage.nn.networks import NetworkConfig, TorsoHead
 
 LEAST_LOG_STD, MOST_LOG_STD = -5.0, 2.0  # of the authors' code of implicit Q-learning
@@ -28,7 +28,7 @@ def best_return(data: Experience) -> Float[Array, ""]:
 
 
 class Policy(TorsoHead):
-    """A distribution of actions for each observation: categorical, or a Gaussian in the unit box.
+    """A distribution of actions for each observation: categorical, a Gaussian in the unit box, or both in a product.
 
     The Gaussian's mean is tanh of the network's output; its deviation is one learned number for each dimension,
     whatever the observation.
@@ -40,14 +40,13 @@ class Policy(TorsoHead):
     def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: NetworkConfig):
         self.actions = Actions.from_space(spec.action_space)
         super().__init__(key, spec.observation_space, hidden_sizes, style, self.actions.outputs)
-        self.log_std = None if self.actions.discrete else jnp.zeros(self.actions.outputs)
+        self.log_std = None if self.actions.discrete else jnp.zeros(len(self.actions.low))
 
     def distribution(self, features: Float[Array, " features"], observation: PyTree[Array]) -> Distribution:
         """Return the distribution of actions for one observation and its features."""
-        outputs = self.head(features)
-        if self.log_std is None:
-            return self.actions.distribution(outputs, None, split_mask(observation)[1])
-        return Gaussian(jnp.tanh(outputs), jnp.clip(self.log_std, LEAST_LOG_STD, MOST_LOG_STD))
+        outputs = self.actions.squash(self.head(features))
+        log_std = None if self.log_std is None else jnp.clip(self.log_std, LEAST_LOG_STD, MOST_LOG_STD)
+        return self.actions.distribution(outputs, log_std, split_mask(observation)[1])
 
     def __call__(self, observation: PyTree[Array]) -> Distribution:
         """Return the distribution of actions for one observation."""
@@ -59,8 +58,8 @@ class Policy(TorsoHead):
         """Compute log pi(a|s) of a batch; of continuous actions, the density in the unit box."""
 
         def one(features: Float[Array, " features"], observation: PyTree[Array], action: Array) -> Float[Array, ""]:
-            value: Any = action if self.actions.discrete else self.actions.action_features(action)
-            return self.distribution(features, observation).log_probability(value)
+            policy: Any = self.distribution(features, observation)
+            return policy.log_probability(self.actions.unit_action(action))
 
         return jax.vmap(one)(self.torso.rows(observation), observation, action)
 
@@ -86,8 +85,8 @@ class OfflineAgent(Agent):
     def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         found = state.policy(inputs.observation)
         action = draw_action(found, inputs)
-        if isinstance(found, Gaussian):
-            action = state.policy.actions.to_box(jnp.clip(action, -1.0, 1.0))
+        if isinstance(found, Gaussian | Product):
+            action = state.policy.actions.to_box(state.policy.actions.clip_unit(action))
         return action, inputs.hidden, ()
 
     def probabilities(self, state: State, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:

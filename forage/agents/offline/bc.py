@@ -31,6 +31,7 @@ from jaxtyping import Array, Float, Key
 from forage.agents.offline.base import OfflineAgent, Policy
 from forage.agents.offline.iql import Value
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, Label, ReturnRule, Spec
 from forage.nn.networks import NetworkConfig
@@ -45,10 +46,12 @@ class BCState(NamedTuple):
 
 
 class BC(OfflineAgent):
-    """Behaviour cloning (Pomerleau, 1991), from a data set, for discrete and for bounded continuous actions."""
+    """Behaviour cloning (Pomerleau, 1991), from a data set, for discrete, bounded continuous and mixed actions."""
 
     example: ClassVar[str] = "forage train bc CartPole-v1 --data expert.npz"
     ranges: ClassVar[Ranges] = {"best": Range(0, 1, above=True)}
+
+    needs: ClassVar[Needs] = Needs(actions="choices or bounded or bounded mixed")
 
     imitates: ClassVar[bool] = True
 

@@ -30,6 +30,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from forage.agents.offline.base import OfflineAgent, Policy
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Needs
 from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.critics import ActionValue, CriticReport, each_value, squared_error, stack_modules
 from forage.nn.distributions import Actions
@@ -82,7 +83,8 @@ class CriticInputs(NamedTuple):
 
 
 class IQL(OfflineAgent):
-    """Implicit Q-learning (Kostrikov et al., 2021, arXiv 2110.06169), for discrete and bounded continuous actions.
+    """Implicit Q-learning (Kostrikov et al., 2021, arXiv 2110.06169), for discrete, bounded continuous and mixed
+    actions.
 
     With `--from RUN --memory mixed --memory.data FILE` it goes on online with the same losses, half of each batch from
     the data.
@@ -93,6 +95,7 @@ class IQL(OfflineAgent):
     signatures: ClassVar[dict[str, str]] = OfflineAgent.signatures | dict.fromkeys(
         ("value_loss", "policy_loss", "critic_loss"), "network, inputs"
     )
+    needs: ClassVar[Needs] = Needs(actions="choices or bounded or bounded mixed")
 
     learning_rate: float = 3e-4  # step size of Adam, for all networks, as in the paper (appendix B)
     discount: float = 0.99  # worth of a reward one step later, as in the paper (appendix B)

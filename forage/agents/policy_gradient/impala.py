@@ -73,7 +73,7 @@ class IMPALA(Agent):
     on_policy: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
     corrects: ClassVar[bool] = True
-    needs: ClassVar[Needs] = Needs(actions="any", observations="any")
+    needs: ClassVar[Needs] = Needs(actions="any or mixed", observations="any")
 
     learning_rate: float = 6e-4  # step size of RMSProp; the paper's in Atari, as all numbers without another source
     discount: float = 0.99  # worth of a reward one step later

@@ -38,7 +38,7 @@ from forage.core.ranges import Range, Ranges, check_minibatches
 from forage.core.spaces import central, describe_space, is_bounded_box, split_mask
 from forage.core.types import AGENT, BONUS, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, ActorCriticConfig
-from forage.nn.distributions import Actions, Distribution, Gaussian, action_probabilities, draw_action
+from forage.nn.distributions import Actions, Distribution, Gaussian, Product, action_probabilities, draw_action
 from forage.nn.networks import GRUState, NetworkConfig
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
 from forage.ops.losses import loss_gradient
@@ -77,7 +77,7 @@ class PPO(Agent):
     stochastic: ClassVar[bool] = True
     signatures: ClassVar[dict[str, str]] = Agent.signatures | {"loss": "network, observation, targets, sequence, key"}
     proximal: ClassVar[bool] = False  # the loss compares the policy's distribution with the one that acted
-    needs: ClassVar[Needs] = Needs(actions="any", observations="any")
+    needs: ClassVar[Needs] = Needs(actions="any or mixed", observations="any")
 
     learning_rate: float = 2.5e-4
     discount: float = 0.99
@@ -173,7 +173,7 @@ class PPO(Agent):
         else:
             features = network.features(observation)
         policy = network.policy(features, observation)
-        if inputs.noise is not None and isinstance(policy, Gaussian):
+        if inputs.noise is not None and isinstance(policy, Gaussian | Product):
             inputs = inputs.replace(noise=network.standard_noise(features, inputs.noise))
         action = draw_action(policy, inputs)
         noted = self.policy_info(inputs.hidden, policy, action)

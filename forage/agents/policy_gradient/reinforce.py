@@ -62,7 +62,7 @@ class Reinforce(Agent):
     stochastic: ClassVar[bool] = True
     whole_episodes: ClassVar[bool] = True
     needs_start_ids: ClassVar[bool] = True
-    needs: ClassVar[Needs] = Needs(actions="any", observations="any", whole_episodes=1)
+    needs: ClassVar[Needs] = Needs(actions="any or mixed", observations="any", whole_episodes=1)
     choices: ClassVar[Choices] = {"baseline": BASELINES}
 
     learning_rate: float = 3e-3  # step size of Adam; 1e-2 learns CartPole-v1 sooner and language:Reverse-4 not to the

@@ -14,11 +14,13 @@ from forage.core.ports import Agent, Behaviour, Environment, Memory, Part, Rewar
 from forage.core.ports.needs import Actions, Agents, Needs, Observations
 from forage.core.spaces import (
     MASK,
+    Mixed,
     OneHot,
     Tokens,
     describe_space,
     is_bounded,
     is_bounded_box,
+    nested_leaves,
     observation_part,
     unknown_actions,
     unknown_space,
@@ -43,7 +45,12 @@ ACTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     ),
     "continuous": ("a continuous action space", lambda space: isinstance(space, spaces.Box)),
     "bounded": ("a continuous, bounded action space", is_bounded_box),
-    "any": ("an action space", lambda space: True),
+    "any": ("actions that are all choices or all numbers", lambda space: not isinstance(space, Mixed)),
+    "mixed": ("choices beside numbers", lambda space: isinstance(space, Mixed)),
+    "bounded mixed": (
+        "choices beside numbers with bounds",
+        lambda space: isinstance(space, Mixed) and bool(is_bounded(space.numbers).all()),
+    ),
 }
 """The kinds of actions: their words, and whether a space is one."""
 OBSERVATIONS: dict[str, tuple[str, Callable[[Any], bool], str]] = {
@@ -72,7 +79,10 @@ GIVEN = {
 
 
 def needs_of(part: Part) -> list[Needs]:
-    """Return the needs of a part: those of its base classes first, then its own."""
+    """Return the needs of a part: those of its base classes first, then its own.
+
+    The actions that a class names replace those of its bases.
+    """
     if any(field.name == "needs" for field in dataclasses.fields(part)):
         return []  # an option of that name
     found = [vars(cls)["needs"] for cls in reversed(type(part).__mro__) if "needs" in vars(cls)]
@@ -87,7 +97,8 @@ def needs_of(part: Part) -> list[Needs]:
         if wrong := [kind for own in found if (kind := getattr(own, name)) not in known]:
             words = ", ".join(filter(None, known))
             raise ForageError(f"{name} that {type(part).__name__} needs are one of {words}, not {wrong[0]!r}.")
-    return found
+    named = [number for number, own in enumerate(found) if own.actions]
+    return [dataclasses.replace(own, actions="") if i in named[:-1] else own for i, own in enumerate(found)]
 
 
 def check_agent(agent: Agent, spec: Spec) -> None:
@@ -164,8 +175,9 @@ def space_gaps(needs: Needs, part: Part, spec: Spec) -> Iterator[Gap]:
     if kinds and not is_known(acts):
         raise ForageError(unknown_actions(acts))
     if kinds and not any(ACTIONS[kind][1](acts) for kind in kinds):
-        kind = "bounded" if "bounded" in kinds and isinstance(acts, spaces.Box) else kinds[0]
-        fact = f"{spec.name} has {describe_space(acts)}{open_entry(acts) if kind == 'bounded' else ''}"
+        near = "bounded" if isinstance(acts, spaces.Box) else "bounded mixed" if isinstance(acts, Mixed) else ""
+        kind = near if near in kinds else kinds[0]
+        fact = f"{spec.name} has {describe_space(acts)}{open_entry(acts) if kind == near else ''}"
         other = (
             f"try {fitting_agents(acts, part.offline)}" if isinstance(part, Agent) else "use the agent's own behaviour"
         )
@@ -235,6 +247,8 @@ def is_known(space: spaces.Space[Any]) -> bool:
     """Return whether policies can act in a space."""
     if isinstance(space, spaces.MultiDiscrete):
         return space.nvec.ndim == 1 and not space.start.any()
+    if isinstance(space, Mixed):
+        return True
     return counts_from_zero(space) or (isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating))
 
 
@@ -249,7 +263,10 @@ def is_text(space: spaces.Space[Any]) -> bool:
 
 
 def open_entry(space: spaces.Space[Any]) -> str:
-    """Name the first entry of a box that lacks a bound; empty without one."""
+    """Name the first entry of a box, or of the boxes of mixed actions, that lacks a bound; empty without one."""
+    if isinstance(space, Mixed):
+        found = ((path, open_entry(leaf)) for path, leaf in nested_leaves(space.nested))
+        return next((f"{words} in {'.'.join(path)}" for path, words in found if words), "")
     if not isinstance(space, spaces.Box) or is_bounded(space).all():
         return ""
     entry = tuple(np.argwhere(~is_bounded(space))[0].tolist())
@@ -261,6 +278,11 @@ def fitting_agents(space: spaces.Space[Any], offline: bool) -> str:
     """Name agents that fit an action space, or the property that a data set must have."""
     if isinstance(space, spaces.Discrete):
         return "discrete-cql, discrete-bcq or iql" if offline else "ppo, dqn or sac-discrete"
+    if isinstance(space, Mixed):
+        bounded = bool(is_bounded(space.numbers).all())
+        if offline:
+            return "bc or iql" if bounded else "a data set that says how far its actions go"
+        return "ppo, a2c or sac-hybrid" if bounded else "ppo or a2c"
     if is_bounded_box(space):
         return "iql, td3-bc or cql" if offline else "ppo, sac or td3"
     if offline:

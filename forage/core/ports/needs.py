@@ -7,7 +7,17 @@ from collections.abc import Collection, Mapping
 from typing import Literal
 
 Actions = Literal[
-    "", "any", "numbered", "choices", "continuous", "bounded", "numbered or bounded", "choices or bounded"
+    "",
+    "any",
+    "numbered",
+    "choices",
+    "continuous",
+    "bounded",
+    "bounded mixed",
+    "numbered or bounded",
+    "choices or bounded",
+    "any or mixed",
+    "choices or bounded or bounded mixed",
 ]
 Observations = Literal["", "any", "array", "vector", "numbered", "text"]
 Agents = Literal["any", "one", "team"]
@@ -25,7 +35,7 @@ class Needs:
 
     # The environment and its tasks
     actions: Actions = ""  # numbered: Discrete; choices: MultiDiscrete, too; continuous: Box; bounded: with bounds;
-    # any: one of these
+    # any: one of these; mixed: choices beside numbers in a Dict or Tuple. Those that a class names replace its bases'
     observations: Observations = ""  # array: Box or Discrete; vector: a Box with one axis; numbered: Discrete or
     # one-hot; text: tokens that are answered with tokens; any: all that networks read
     agents: Agents = "any"

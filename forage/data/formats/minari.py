@@ -24,7 +24,7 @@ import jax
 import numpy as np
 
 from forage.core import spaces
-from forage.core.arrays import action_space, array_space, as_actions, rows_as_arrays, travelling
+from forage.core.arrays import ActionNesting, action_space, array_space, as_actions, rows_as_arrays, travelling
 from forage.core.errors import nearest
 from forage.core.plain import dumps
 from forage.core.types import ForageError, Spec
@@ -55,6 +55,9 @@ def read_data(path: Path, spec: Spec | None, reading: Reading) -> tuple[Transiti
     name = str(metadata.get("dataset_id", path.name))
     if own:
         shown, acted, take = found.observation_space, found.action_space, episode_arrays
+        if isinstance(acted, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):  # `Mixed`, as Minari has it
+            nested, acted = acted, action_space(name, acted)
+            take = functools.partial(flatten_actions, nested)
     else:
         shown = array_space(name, drop_parts(path, found.observation_space, reading.without), option="--without")
         acted, take = (
@@ -118,6 +121,12 @@ def episode_arrays(episode: Any) -> dict[str, Any]:
     return {name: getattr(episode, name) for name in names} if not isinstance(episode, Mapping) else dict(episode)
 
 
+def flatten_actions(space: Any, episode: Any) -> dict[str, Any]:
+    """Return an episode's arrays as they are, with actions as agents have them."""
+    arrays = episode_arrays(episode)
+    return arrays | {"actions": as_actions(space, arrays["actions"], len(arrays["rewards"]))}
+
+
 def convert_episode(path: Path, found: Any, without: Sequence[str], episode: Any) -> dict[str, Any]:
     """Return an episode's arrays as environments of such spaces show them: texts as tokens, a tuple as a dictionary."""
     arrays = episode_arrays(episode)
@@ -179,6 +188,9 @@ def write_data(path: Path, data: Transitions, header: Mapping[str, Any]) -> None
     spec = header["spec"]
     observation_space, action_space = (spaces.from_json(spec[name]) for name in ("observation_space", "action_space"))
     starts = [*data.first.tolist(), data.transitions]
+    act: Any = lambda rows: rows  # noqa: E731
+    if isinstance(action_space, spaces.Mixed):
+        act, action_space = ActionNesting(action_space, action_space.nested), action_space.nested
 
     def episode(number: int) -> Any:
         rows = slice(starts[number], starts[number + 1])
@@ -196,7 +208,7 @@ def write_data(path: Path, data: Transitions, header: Mapping[str, Any]) -> None
         infos = {name: array[rows] for name in OPTIONAL_FIELDS if (array := getattr(data, name)) is not None}
         return buffer(
             observations=jax.tree.map(append_last, data.observation, data.next_observation),
-            actions=data.action[rows],  # pyrefly: ignore[bad-argument-type]
+            actions=act(data.action[rows]),  # pyrefly: ignore[bad-argument-type]
             rewards=data.reward[rows],  # pyrefly: ignore[bad-argument-type]
             terminations=data.terminated[rows],  # pyrefly: ignore[bad-argument-type]
             truncations=data.truncated[rows],  # pyrefly: ignore[bad-argument-type]

@@ -1,7 +1,7 @@
 """Environments made of another environment. By name: `forage.config.registry.WRAPPERS`."""
 
 from forage.core.fields import with_fields
-from forage.environments.wrappers.actions import Delay, RescaleAction, StickyActions
+from forage.environments.wrappers.actions import Delay, FlatActions, RescaleAction, StickyActions
 from forage.environments.wrappers.base import Wrapper, WrapperState
 from forage.environments.wrappers.images import FrameStack, Grey, Resize
 from forage.environments.wrappers.noisy_tv import NoisyTV
@@ -12,6 +12,7 @@ __all__ = [
     "ActionRepeat",
     "ContextVisible",
     "Delay",
+    "FlatActions",
     "FrameStack",
     "Grey",
     "NoisyTV",

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.core import spaces
+from forage.core import arrays, spaces
+from forage.core.plain import dumps
 from forage.core.types import ForageError, Step
 from forage.environments.wrappers.base import (
     Wrapper,
@@ -19,6 +20,7 @@ from forage.environments.wrappers.base import (
     check_least,
     check_share,
     environment_name,
+    restore_spaces,
     select_tree,
     zero_action,
 )
@@ -105,6 +107,34 @@ class Delay(Wrapper):
         observations = push(observations, late(step.observation))
         shown = in_time(step.observation, queue_entry(observations, self.observation_delay))
         return WrapperState(inner, (actions, observations)), step._replace(observation=shown)
+
+
+class FlatActions(Wrapper):
+    """An environment whose actions are nested, or other choices than agents know, for agents: they act in one array.
+
+    Dicts, Tuples, MultiBinary, boxes of whole numbers, and choices that do not count from 0, as `forage.core.arrays`
+    has them. A run puts it around native environments that need it.
+    """
+
+    flat: str = equinox.field(static=True, init=False, repr=False)  # the spaces with the agents' actions, as JSON
+
+    def __post_init__(self):
+        inner = self.environment.action_space
+        seen = spaces.to_json(self.environment.observation_space)
+        acted = arrays.action_space(type(self.environment).__name__, inner)
+        self.inside, self.flat = dumps([seen, spaces.actions_to_json(inner)]), dumps([seen, spaces.to_json(acted)])
+
+    @property
+    def action_space(self) -> gymnasium.Space[Any]:
+        return restore_spaces(self.flat)[1]
+
+    def step(self, state: PyTree[Array], action: PyTree[Array], key: Key[Array, ""]) -> tuple[PyTree[Array], Step]:
+        inner = self.inner_spaces[1]
+        if isinstance(inner, gymnasium.spaces.Discrete):
+            return self.environment.step(state, action + int(inner.start), key)
+        nest = arrays.ActionNesting(self.action_space, inner)
+        rows = action.reshape(*action.shape[: self.num_agents > 1], -1)
+        return self.environment.step(state, nest(rows), key)
 
 
 class RescaleAction(Wrapper):

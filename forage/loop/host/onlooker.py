@@ -145,6 +145,11 @@ class InterventionRecorder:
             chosen = array[taken]
             if not np.isfinite(chosen).all():
                 raise ValueError("NaN or infinity")
+            if isinstance(space, spaces.Mixed):
+                options, most = chosen[..., : space.split], space.high[: space.split]
+                if (wrong := (options < 0) | (options > most) | (options % 1 != 0)).any():
+                    raise ValueError(f"the choice {options[wrong][0]:g}")
+                return np.clip(array, space.low, space.high).astype(like.dtype)
             most = space.n if isinstance(space, gymnasium.spaces.Discrete) else getattr(space, "nvec", np.inf)
             if isinstance(space, gymnasium.spaces.Box):
                 return np.clip(array, space.low, space.high).astype(like.dtype)

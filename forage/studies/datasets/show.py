@@ -16,6 +16,7 @@ import gymnasium
 import numpy as np
 
 from forage.core import checkpoint, spaces
+from forage.core.arrays import ActionNesting
 from forage.core.errors import ForageError
 from forage.data import files
 from forage.data.episodes import are_whole
@@ -226,7 +227,21 @@ def leaves_of(name: str, arrays: Mapping[str, np.ndarray], space: Any) -> Leaves
         for key, inner in space.spaces.items():
             found |= leaves_of(f"{name}/{key}", arrays, inner)
         return found
+    if isinstance(space, spaces.Mixed):
+        return action_leaves(name, arrays[name], space)
     return {name: (arrays[name], space)}
+
+
+def action_leaves(name: str, array: np.ndarray, space: spaces.Mixed) -> Leaves:
+    """Return the parts of mixed actions, each with its space: choices count from 0, numbers are as agents have them."""
+    nesting, found = ActionNesting(space, space.nested), {}
+    for (path, _), leaf, part in zip(spaces.nested_leaves(space.nested), nesting.leaves, nesting.slices, strict=True):
+        own: Any = gymnasium.spaces.MultiDiscrete(space.choices.nvec[part]) if leaf.chosen else None
+        if own is None:
+            numbers = slice(part.start - space.split, part.stop - space.split)
+            own = gymnasium.spaces.Box(space.numbers.low[numbers], space.numbers.high[numbers])
+        found["/".join((name, *path))] = array[:, part], own
+    return found
 
 
 # What is wrong
@@ -284,7 +299,8 @@ def number_faults(name: str, array: np.ndarray, space: Any, faults: list[Fault])
         note(faults, f"{name} is none of the {int(space.n)} numbers of its space", wrong.any(1))
     elif isinstance(space, gymnasium.spaces.MultiDiscrete):
         start, count = space.start.reshape(-1), space.nvec.reshape(-1)
-        note(faults, f"{name} is outside its numbers", ((flat < start) | (flat >= start + count)).any(1))
+        wrong = (flat < start) | (flat >= start + count) | (flat != np.floor(flat))
+        note(faults, f"{name} is outside its numbers", wrong.any(1))
 
 
 def note(faults: list[Fault], what: str, wrong: Any) -> None:

@@ -109,7 +109,7 @@ class CFPI(IQL):
 
     stochastic: ClassVar[bool] = False
     needs: ClassVar[Needs] = Needs(
-        actions="continuous",
+        actions="bounded",
         reason="CFPI follows the slope of values over actions that are numbers",
         instead="iql learns there",
     )

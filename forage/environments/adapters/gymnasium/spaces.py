@@ -7,7 +7,8 @@ choices as one-hot vectors.
 
 Actions. Agents act in Discrete, in flat MultiDiscrete and in Box spaces. Many choices (MultiBinary, MultiDiscrete of
 any shape, a Box of whole numbers with `MOST_CHOICES` options at most, a Dict or Tuple of choices) are one flat
-MultiDiscrete; a Dict or Tuple of boxes is one flat Box, whose whole numbers are rounded.
+MultiDiscrete; a Dict or Tuple of boxes is one flat Box, whose whole numbers are rounded; a Dict or Tuple with choices
+and other numbers is `forage.core.spaces.Mixed`. A mask is of the choices alone.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from forage.core.arrays import (
     decode_text,
     encode_text,
     float_box,
+    has_choices,
     is_choices,
     is_empty,
     unreadable,
@@ -46,7 +48,7 @@ def wrap_plain(env: Any, flatten: bool = False) -> Any:
     if has_loose_mask(env.observation_space):
         env = MaskApart(env)
     space, source = env.observation_space, ""
-    if is_choices(env.action_space) and not is_masked(space):
+    if has_choices(env.action_space) and not is_masked(space):
         if callable(getattr(env.unwrapped, "action_masks", None)):
             source = "method"
         elif "action_mask" in reset_environment(env, 0)[1]:
@@ -83,7 +85,7 @@ class ArrayObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
         seen = flat_space(name, self._seen) if flatten else array_space(name, self._seen)
         if self.masked:
             nested = not mask_source and isinstance(space["action_mask"], spaces.Dict | spaces.Tuple)
-            flat = mask_source or (nested and is_choices(env.action_space))
+            flat = mask_source or (nested and has_choices(env.action_space))
             mask = spaces.MultiBinary(sum(choice_sizes(env.action_space))) if flat else space["action_mask"]
             self._flat = bool(flat)
             seen = spaces.Dict({"observation": seen, "action_mask": mask})
@@ -126,13 +128,15 @@ def inner_spaces(space: Any) -> list[Any]:
 
 
 def choice_sizes(space: Any) -> list[int]:
-    """Return the number of options of each choice of an action, in order."""
+    """Return the number of options of each choice of an action, in order; numbers have none."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
         return [size for part in inner_spaces(space) for size in choice_sizes(part)]
     if isinstance(space, spaces.Discrete):
         return [int(space.n)]
     if isinstance(space, spaces.MultiDiscrete):
         return np.ravel(space.nvec).tolist()
+    if isinstance(space, spaces.Box) and not is_choices(space):
+        return []
     if isinstance(space, spaces.Box):
         return (np.ravel(space.high).astype(int) - np.ravel(space.low).astype(int) + 1).tolist()
     return [2] * int(np.prod(space.shape))
@@ -143,6 +147,7 @@ def flat_mask(name: str, space: Any, mask: Any) -> np.ndarray:
 
     It may be that already, or as `space.sample` of Gymnasium takes it: nested as a Dict or Tuple is, a tuple of arrays
     for a MultiDiscrete, and for a MultiBinary an array with 0 or 1 where only that is allowed and 2 where both are.
+    Boxes of numbers among choices have `None`, or are left out of a dictionary.
     Raises `ForageError` for any other.
     """
     counts = choice_sizes(space)
@@ -159,9 +164,13 @@ def flat_mask(name: str, space: Any, mask: Any) -> np.ndarray:
 def mask_parts(space: Any, mask: Any) -> list[np.ndarray] | None:
     """Return the mask of each choice, or `None` if it is no mask of this space."""
     counts = choice_sizes(space)
+    if not counts:
+        return [] if mask is None else None
     if isinstance(mask, dict | tuple):
         if isinstance(space, spaces.Dict | spaces.Tuple):
-            if isinstance(mask, dict) != isinstance(space, spaces.Dict) or len(mask) != len(space.spaces):
+            if isinstance(mask, dict) != isinstance(space, spaces.Dict):
+                return None
+            if set(mask) - set(space.spaces) if isinstance(mask, dict) else len(mask) != len(space.spaces):
                 return None
             each = [mask.get(key) for key in space.spaces] if isinstance(mask, dict) else mask
             nested = [mask_parts(part, one) for part, one in zip(inner_spaces(space), each, strict=True)]
@@ -194,7 +203,7 @@ def mask_fits(mask: spaces.Space[Any], actions: spaces.Space[Any]) -> bool:
     """Return whether a mask has one entry for each choice of an action."""
     if isinstance(actions, spaces.Discrete):
         return mask.shape == (int(actions.n),)
-    return is_choices(actions) and mask.shape == (sum(choice_sizes(actions)),)
+    return has_choices(actions) and mask.shape == (sum(choice_sizes(actions)),)
 
 
 def split_mask_part(parts: Any, fits: bool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from jaxtyping import Bool, PyTree, UInt8
 
-from forage.core.arrays import array_space, as_arrays, is_choices, rows_as_arrays, travelling
+from forage.core.arrays import array_space, as_arrays, has_choices, rows_as_arrays, travelling
 from forage.core.host import HostEnvironment, HostStep, Misfit
 from forage.core.types import ForageError, Step
 from forage.environments.adapters.gymnasium.actions import Door
@@ -67,7 +67,7 @@ class View:
         seen = array_space(name, space["observation"] if self.kept else space)  # pyrefly: ignore[bad-index]
         self.seen = space["observation"] if self.kept else space  # pyrefly: ignore[bad-index]
         mask: Any = space["action_mask"] if self.kept else None  # pyrefly: ignore[bad-index]
-        if not self.kept and is_choices(self.actions):
+        if not self.kept and has_choices(self.actions):
             self.source = self._source()
         if self.source or isinstance(mask, spaces.Dict | spaces.Tuple):
             self.flat, mask = True, spaces.MultiBinary(sum(choice_sizes(self.actions)))
