@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 import textwrap
@@ -28,9 +29,14 @@ def option_lines(cls: type, prefix: str = "") -> Iterator[str]:
 
 
 def needs_words(cls: type) -> list[str]:
-    """Describe the needs that a part declares, those of its base classes first."""
-    found = [own for base in reversed(cls.__mro__) if isinstance(own := vars(base).get("needs"), Needs)]
-    return list(dict.fromkeys(words for needs in found for words in needs.words()))
+    """Describe the needs that a part declares, those of its base classes first; of actions the last ones count."""
+    blank = object.__new__(cls)  # for needs that follow from the class
+    found = [vars(base).get("needs") for base in reversed(cls.__mro__)]
+    found = [own.fget(blank) if isinstance(own, property) and own.fget else own for own in found]
+    known = [own for own in found if isinstance(own, Needs)]
+    acts = next((own.actions for own in reversed(known) if own.actions), "")
+    only = [dataclasses.replace(own, actions=acts if own.actions else "") for own in known]
+    return list(dict.fromkeys(words for needs in only for words in needs.words()))
 
 
 def option_line(option: str, default: Any, meaning: str) -> list[str]:

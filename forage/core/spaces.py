@@ -69,7 +69,7 @@ class Mixed(spaces.Space[Any]):
     """
 
     def __init__(self, choices: spaces.MultiDiscrete, numbers: spaces.Box, nested: spaces.Space[Any], seed: Any = None):
-        """Take the flat spaces of the choices, which count from 0, and of the numbers, each in the order of `nested`."""
+        """Take the flat spaces of choices, which count from 0, and of numbers, each in the order of `nested`."""
         self.choices, self.numbers, self.nested = choices, numbers, nested
         self.low = np.concatenate([np.zeros(choices.shape), numbers.low]).astype(np.float32)
         self.high = np.concatenate([choices.nvec - 1, numbers.high]).astype(np.float32)
@@ -612,6 +612,6 @@ def from_json(data: dict[str, Any]) -> spaces.Space[Any]:
 def unknown_actions(space: spaces.Space[Any]) -> str:
     """Say that policies cannot act in a space."""
     return (
-        f"Agents act in choices and numbers (Discrete, MultiDiscrete, MultiBinary, Box, and Dicts and Tuples of these), "
-        f"not in {space}; wrap the environment."
+        f"Agents act in choices and numbers (Discrete, MultiDiscrete, MultiBinary and Box, and Dicts and Tuples of "
+        f"these), not in {space}; wrap the environment."
     )

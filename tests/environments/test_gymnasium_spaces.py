@@ -249,7 +249,10 @@ def test_a_mask_in_the_info_is_seen_beside_what_mixed_agents_see(mask):
     [
         (spaces.Dict(), r"actions in Dict\(\), which has no parts; give it some"),
         (spaces.Dict(turn=spaces.Tuple(())), "which has no parts"),
-        (spaces.Dict(go=spaces.Discrete(2), count=spaces.Box(0, 2**62, (1,), np.int64)), "whole numbers without bounds"),
+        (
+            spaces.Dict(go=spaces.Discrete(2), count=spaces.Box(0, 2**62, (1,), np.int64)),
+            "whole numbers without bounds",
+        ),
         (spaces.Dict(go=spaces.Discrete(2), say=spaces.Text(3)), "work, and Dicts and Tuples of these"),
     ],
 )
@@ -282,7 +285,9 @@ def test_the_parts_of_an_action_keep_their_order():
     ],
 )
 def test_actions_that_no_agent_can_choose_are_answered_with_what_works(space):
-    with pytest.raises(ForageError, match="Box, Discrete, MultiDiscrete and MultiBinary work, and Dicts and Tuples of these"):
+    with pytest.raises(
+        ForageError, match="Box, Discrete, MultiDiscrete and MultiBinary work, and Dicts and Tuples of these"
+    ):
         Door("mine", space, 1)
 
 

@@ -8,7 +8,8 @@ update takes one step down each of, in this order,
     actor        alpha log pi(b|s) - min_i Q_i(s, b)
     temperature  -alpha (log pi(b|s) + H)
 
-and moves the target critics Q' a little towards the critics. Prioritised replay is a matter of the memory: the errors
+and moves the target critics Q' a little towards the critics. Choices beside numbers are learned as Hybrid SAC has it
+(`forage.agents.actor_critic.hybrid`). Prioritised replay is a matter of the memory: the errors
 returned are what it asks for, its weights multiply the critics' loss.
 """
 
@@ -21,9 +22,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
+from forage.agents.actor_critic import hybrid
 from forage.agents.actor_critic.base import ActorCritic, ActorCriticState, CriticKeys, UpdateInputs
 from forage.core import prng
 from forage.core.ports import ActInputs, Metrics, State
+from forage.core.ports.needs import Needs
+from forage.core.ranges import Range, Ranges
+from forage.core.spaces import Mixed
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.critics import CriticReport
 from forage.nn.distributions import Actions, SquashedGaussian, squash_to
@@ -90,6 +95,8 @@ class GaussianActor(TorsoHead):
 class SACState(ActorCriticState):
     log_temperature: Float[Array, ""]
     temperature_optimiser: Any
+    log_choice_temperature: Float[Array, ""] | None = equinox.field(default=None, kw_only=True)  # of mixed actions
+    choice_temperature_optimiser: Any = equinox.field(default=None, kw_only=True)
 
 
 class ActorReport(NamedTuple):
@@ -105,9 +112,13 @@ class ActorReport(NamedTuple):
 
 
 class SAC(ActorCritic):
-    """Soft actor-critic with a learned temperature (Haarnoja et al., 2018, arXiv 1812.05905; its table 1)."""
+    """Soft actor-critic with a learned temperature (Haarnoja et al., 2018, arXiv 1812.05905; its table 1).
+
+    Of mixed actions the choices have a temperature of their own (Delalleau et al., 2019, arXiv 1912.11077).
+    """
 
     example: ClassVar[str] = "forage train sac Pendulum-v1"
+    ranges: ClassVar[Ranges] = {"choice_entropy": Range(0, 1)}
 
     # A `State` below is a `SACState`, or that of an agent built on this one, which has more fields.
 
@@ -132,6 +143,27 @@ class SAC(ActorCritic):
     initial_log_std: float = -3.0  # logarithm of the deviation of gSDE's noise at first, for each feature; the authors'
     # for SAC
 
+    choice_entropy: float = (
+        0.25  # entropy of the choices of mixed actions that their temperature aims at, as a share of
+    )
+    # that of choosing evenly among those allowed; larger explores more
+
+    @property
+    def needs(self) -> Needs:
+        """Return the needs: numbers, or choices beside numbers where a class changes no loss and no policy of SAC's."""
+        own = all(getattr(type(self), name) is getattr(SAC, name) for name in FOR_MIXED)
+        return Needs(actions="bounded or bounded mixed" if own else "bounded")
+
+    def check(self, spec: Spec) -> None:
+        super().check(spec)
+        if isinstance(spec.action_space, Mixed):
+            hybrid.check_combinations(type(self).__name__, spec)
+            if self.state_dependent_noise:
+                raise ForageError(
+                    f"{type(self).__name__} has noise that depends on the state where all actions are numbers, and "
+                    f"{spec.name} has choices; leave state_dependent_noise out."
+                )
+
     def __check_init__(self):
         if self.squash_deviation and self.state_dependent_noise:
             raise ForageError(
@@ -145,14 +177,19 @@ class SAC(ActorCritic):
         actor = self.make_actor(actor_key, spec)
         critics = self.make_critics(critic_key, spec, actor.actions.outputs)
         log_temperature = jnp.log(jnp.asarray(self.initial_temperature, jnp.float32))
+        optimiser = self.temperature_descent().init(log_temperature)
+        choices: dict[str, Any] = {}
+        if isinstance(actor, hybrid.HybridActor):
+            choices = {"log_choice_temperature": log_temperature, "choice_temperature_optimiser": optimiser}
         return SACState(
+            **choices,
             actor=actor,
             critics=critics,
             target_critics=jax.tree.map(jnp.copy, critics),
             log_temperature=log_temperature,
             actor_optimiser=self.policy_descent().init(actor),
             critic_optimiser=self.descent().init(critics),
-            temperature_optimiser=self.temperature_descent().init(log_temperature),
+            temperature_optimiser=optimiser,
             updates=jnp.int32(0),
             norm=norm,
         )
@@ -162,11 +199,17 @@ class SAC(ActorCritic):
         return self.policy_descent()
 
     def make_actor(self, key: Key[Array, ""], spec: Spec) -> Any:
+        if isinstance(spec.action_space, Mixed):
+            bounds = SQUASHED if self.squash_deviation else CUT
+            sizes = self.hidden_sizes, self.style(), bounds, self.squash_deviation
+            return self.with_first_weights(key, hybrid.HybridActor(key, spec, *sizes))
         log_std = self.initial_log_std if self.state_dependent_noise else None
         actor = GaussianActor(key, spec, self.hidden_sizes, self.style(), self.squash_deviation, log_std)
         return self.with_first_weights(key, actor)
 
     def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        if isinstance(state.actor, hybrid.HybridActor):
+            return hybrid.act(state, inputs)
         noise = inputs.noise
         observation = apply_norm(state.norm, inputs.observation)
         features = jax.vmap(state.actor.torso)(jax.tree.map(lambda x: x[None], observation))
@@ -183,12 +226,17 @@ class SAC(ActorCritic):
         return state.actor(observation)
 
     def log_probability(self, state: State, observation: PyTree[Array], action: PyTree[Array]) -> Float[Array, " row"]:
-        policy = self.exploring(state, jax.vmap(lambda o: apply_norm(state.norm, o))(observation))
+        observation = jax.vmap(lambda o: apply_norm(state.norm, o))(observation)
+        if isinstance(state.actor, hybrid.HybridActor):
+            return hybrid.log_probability(state.actor, observation, action, EDGE)
+        policy = self.exploring(state, observation)
         unit = jax.vmap(state.actor.actions.action_features)(action)
         before = jnp.arctanh(jnp.clip(unit, -EDGE, EDGE))
         return policy.from_noise((before - policy.mean) / jnp.exp(policy.log_std))[1]
 
-    def noise(self, spec: Spec) -> tuple[int, ...]:
+    def noise(self, spec: Spec) -> tuple[int, ...] | None:
+        if isinstance(spec.action_space, Mixed):
+            return None
         log_std = jax.eval_shape(lambda: self.init(prng.key(0), spec)).actor.log_std
         return (Actions.from_space(spec.action_space).outputs,) if log_std is None else log_std.shape
 
@@ -196,7 +244,10 @@ class SAC(ActorCritic):
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
         now, action = self.transitions(state, batch)
-        noise, next_noise = jax.random.normal(key, (2, *action.shape))
+        shape = action.shape
+        if isinstance(actor := state.actor, hybrid.HybridActor):
+            shape = len(action), len(actor.combinations), actor.dimensions
+        noise, next_noise = jax.random.normal(key, (2, *shape))
         weight, keys = batch.weight * now.counts, self.critic_keys(key)
         return self.update(state, UpdateInputs(now, action, weight, noise, next_noise, keys))
 
@@ -224,6 +275,8 @@ class SAC(ActorCritic):
     def improve(self, state: State, inputs: UpdateInputs) -> tuple[State, Metrics]:
         """Take one step of the actor, then one of the temperature."""
         state, report = self.improve_actor(state, inputs)
+        if isinstance(report, hybrid.Entropies):
+            return hybrid.step_temperatures(self, state, report, inputs)
         counts = inputs.now.counts
         if self.learn_temperature:
             dimensions = state.actor.actions.outputs
@@ -237,7 +290,7 @@ class SAC(ActorCritic):
         metrics = {"actor_loss": report.loss, "entropy": -weighted_mean(report.log_probability, counts)}
         return state, join_metrics(metrics, report.metrics)
 
-    def improve_actor(self, state: State, inputs: UpdateInputs) -> tuple[State, ActorReport]:
+    def improve_actor(self, state: State, inputs: UpdateInputs) -> tuple[State, ActorReport | hybrid.Entropies]:
         """Take one step of the actor."""
         gradient, report = loss_gradient(self.actor_loss, state.actor, state, inputs)
         return self.step_actor(state, gradient), report
@@ -245,8 +298,11 @@ class SAC(ActorCritic):
     def target(self, state: State, inputs: UpdateInputs) -> Float[Array, "*samples batch"]:
         """Compute r + discount (1 - terminated) times the soft value of s' and a' ~ pi(.|s')."""
         now = inputs.now
-        action, log_probability = state.actor(now.next_observation).from_noise(inputs.next_noise)
-        value = self.soft_value(state, now.next_observation, action, log_probability, inputs.keys)
+        if isinstance(state.actor, hybrid.HybridActor):
+            value = hybrid.next_value(self, state, inputs)
+        else:
+            action, log_probability = state.actor(now.next_observation).from_noise(inputs.next_noise)
+            value = self.soft_value(state, now.next_observation, action, log_probability, inputs.keys)
         return now.reward + self.discount * jnp.where(now.terminated, 0.0, value)
 
     def soft_value(
@@ -267,12 +323,14 @@ class SAC(ActorCritic):
         return value - jnp.exp(state.log_temperature) * log_probability
 
     def actor_loss(
-        self, actor: GaussianActor, state: State, inputs: UpdateInputs
-    ) -> tuple[Float[Array, ""], ActorReport]:
+        self, actor: Any, state: State, inputs: UpdateInputs
+    ) -> tuple[Float[Array, ""], Any]:
         """Compute the mean of alpha log pi(b|s) - Q(s, b), b ~ pi(.|s), over rows that count; Q is `policy_value`.
 
         A subclass adds a term, and its metrics by `report | {"name": number}`; `inputs.key` is a random key.
         """
+        if isinstance(actor, hybrid.HybridActor):
+            return hybrid.actor_loss(self, actor, state, inputs)
         observation = inputs.now.observation
         action, log_probability = actor(observation).from_noise(inputs.noise)
         value = self.policy_value(state.critics, observation, action, inputs.keys.policy_q)
@@ -288,3 +346,10 @@ class SAC(ActorCritic):
     ) -> Float[Array, ""]:
         """Compute -alpha mean(log pi + H): while the entropy is above its target, it falls as alpha does."""
         return -jnp.exp(log_temperature) * weighted_mean(log_probability + self.target_entropy * dimensions, counts)
+
+
+FOR_MIXED = (
+    *("make_actor", "act", "exploring", "log_probability", "learn", "update", "evaluate", "target", "soft_value"),
+    *("improve", "improve_actor", "actor_loss", "temperature_loss"),
+)
+"""Methods that know mixed actions: a class that changes one of them is for numbers alone, unless it says otherwise."""

@@ -282,7 +282,7 @@ def fitting_agents(space: spaces.Space[Any], offline: bool) -> str:
         bounded = bool(is_bounded(space.numbers).all())
         if offline:
             return "bc or iql" if bounded else "a data set that says how far its actions go"
-        return "ppo, a2c or sac-hybrid" if bounded else "ppo or a2c"
+        return "ppo, sac or a2c" if bounded else "ppo or a2c"
     if is_bounded_box(space):
         return "iql, td3-bc or cql" if offline else "ppo, sac or td3"
     if offline:

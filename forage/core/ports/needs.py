@@ -14,6 +14,7 @@ Actions = Literal[
     "continuous",
     "bounded",
     "bounded mixed",
+    "bounded or bounded mixed",
     "numbered or bounded",
     "choices or bounded",
     "any or mixed",
