@@ -612,6 +612,6 @@ def from_json(data: dict[str, Any]) -> spaces.Space[Any]:
 def unknown_actions(space: spaces.Space[Any]) -> str:
     """Say that policies cannot act in a space."""
     return (
-        f"Agents act in choices and numbers (Discrete, MultiDiscrete, MultiBinary and Box, and Dicts and Tuples of "
-        f"these), not in {space}; wrap the environment."
+        f"Agents act in Discrete and flat MultiDiscrete spaces that count from 0 and in Box spaces of floats, not in "
+        f"{space}; wrap the environment, in forage.environments.wrappers.FlatActions for one."
     )

@@ -67,7 +67,7 @@ class Needs:
     def words(self) -> list[str]:
         """Describe each need in a few words."""
         kinds = {"actions": self.actions, "observations": self.observations}
-        found = [f"{kind} {name}" for name, kind in kinds.items() if kind not in ("", "any")]
+        found = [f"{kind} {name}" for name, kind in kinds.items() if kind not in ("", "any", "any or mixed")]
         found += {"one": ["one agent"], "team": ["a team of agents"]}.get(self.agents, [])
         found += [f"{name} with each step" for name in self.info]
         found += [f"--{self.given.replace('_', '-')}"] if self.given else []
