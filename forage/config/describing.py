@@ -34,8 +34,8 @@ def needs_words(cls: type) -> list[str]:
     found = [vars(base).get("needs") for base in reversed(cls.__mro__)]
     found = [own.fget(blank) if isinstance(own, property) and own.fget else own for own in found]
     known = [own for own in found if isinstance(own, Needs)]
-    acts = next((own.actions for own in reversed(known) if own.actions), "")
-    only = [dataclasses.replace(own, actions=acts if own.actions else "") for own in known]
+    last = next((own for own in reversed(known) if own.actions), None)
+    only = [dataclasses.replace(own, actions=last.actions) if last and own.actions else own for own in known]
     return list(dict.fromkeys(words for needs in only for words in needs.words()))
 
 

@@ -240,7 +240,8 @@ def as_actions(space: spaces.Space[Any], value: Any, count: int) -> np.ndarray:
     parts = [(leaf, np.asarray(array).reshape(count, -1)) for leaf, array in pair_leaves(space, value)]
     chosen_parts = [array - np.ravel(first_option(leaf)) for leaf, array in parts if is_choices(leaf)]
     numbers = [array for leaf, array in parts if not is_choices(leaf)]
-    return np.concatenate([*chosen_parts, *numbers], axis=1, **({"dtype": np.float32} if numbers else {}))
+    joined = np.concatenate([*chosen_parts, *numbers], axis=1)
+    return joined.astype(np.float32) if chosen_parts and numbers else joined
 
 
 def first_option(leaf: spaces.Space[Any]) -> np.ndarray:

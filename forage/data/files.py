@@ -184,7 +184,7 @@ def check_bounds(
     if isinstance(space, gymnasium.spaces.Box | spaces.Mixed):
         low, high = space.low.astype(np.float64), space.high.astype(np.float64)
         slack = 1e-6 * np.maximum(1, np.abs(np.where(np.isfinite(high - low), high - low, 0)))
-        slack = slack if space.dtype.kind == "f" else 0
+        slack = slack if np.dtype(space.dtype).kind == "f" else 0
     elif isinstance(space, gymnasium.spaces.Discrete):
         low, high, slack = space.start, space.start + space.n - 1, 0
     elif isinstance(space, gymnasium.spaces.MultiDiscrete):
@@ -199,7 +199,7 @@ def check_bounds(
     if (wrong := fault_mask(outside)).any():
         bad = int(wrong.argmax())
         first = np.asarray(array[bad])
-        if space.dtype.kind in "iu" and (first == np.round(first)).all():
+        if np.dtype(space.dtype).kind in "iu" and (first == np.round(first)).all():
             first = np.vectorize(int, otypes=[object])(first)  # 2, where a table has 2.0
         shown = first.tolist() if first.size <= MOST_SHOWN else f"with {first[outside[bad]][0]}"
         raise ForageError(

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax.export import symbolic_shape
 
-from forage.core import checkpoint, prng, spaces
+from forage.core import checkpoint, prng
 from forage.core.checkpoint import is_key, named_leaves
 from forage.core.errors import ForageError
 from forage.core.plain import dumps
@@ -102,15 +102,13 @@ def numpy_content(policy: Policy, manifest: dict[str, Any]) -> tuple[dict[str, A
     check_greedy(policy)
     operations, known, results = program_words(greedy(policy, batch=True))
     memory = jax.tree.leaves(policy._start)
-    action = jax.eval_shape(lambda: spaces.example(policy.spec.action_space))
-    action = action if policy._nest is None else jax.eval_shape(policy._nest, action)
     words = {
         "format": FORMAT,
         "agent": manifest["agent"],
         "environment": manifest["environment"],
         "manifest": manifest,
         "observation": number_leaves(policy._like),
-        "action": number_leaves(action),
+        "action": number_leaves(policy.action_example),
         "memories": len(memory),
         "inputs": [[str(x.dtype), list(x.shape)] for x in jax.tree.leaves(policy._like)],
         "operations": operations,

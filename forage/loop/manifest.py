@@ -28,7 +28,7 @@ def describe_policy(policy: Policy, file: str = "") -> dict[str, Any]:
     one row; each has a first axis `batch` there. `memory` lists what an agent with memory takes before the
     observation, with its value at the start of an episode, and gives back before the action.
     """
-    action = jax.eval_shape(lambda: spaces.example(policy.spec.action_space))
+    action = policy.action_example
     start = [np.asarray(leaf) for leaf in jax.tree.leaves(policy._start)]
     inputs, outputs, memory = array_names(policy)
     return {
@@ -72,7 +72,7 @@ def array_names(policy: Policy) -> tuple[list[str], list[str], list[str]]:
     A leaf of a dictionary has its key, or its keys with points between them; a single array is `observation` or
     `action`. A key that another array has for its name follows `observation.` instead.
     """
-    action = jax.eval_shape(lambda: spaces.example(policy.spec.action_space))
+    action = policy.action_example
     memory = [f"memory{number}" for number in range(len(jax.tree.leaves(policy._start)))]
     outputs = [join_path("action", path) for path in paths_of(action)]
     taken = {*memory, *outputs, *(f"next_{name}" for name in memory)}

@@ -96,6 +96,12 @@ class Policy:
         return f"<Policy: {type(self.agent).__name__} on {self.spec.name}{which}, {how} actions{remembers}>"
 
     @property
+    def action_example(self) -> Any:
+        """Return the shapes and types of an exported action; mixed ones are nested as the environment takes them."""
+        action = jax.eval_shape(lambda: spaces.example(self.spec.action_space))
+        return action if self._nest is None else jax.eval_shape(self._nest, action)
+
+    @property
     def remembers(self) -> bool:
         """Return whether it keeps a memory within an episode, so that it must be `reset` before the next one."""
         return bool(jax.tree.leaves(self._start))

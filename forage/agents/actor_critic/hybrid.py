@@ -193,8 +193,8 @@ def actor_loss(
     value = expected(values.reshape(log_density.shape), policy, log_density, state)
     loss = -weighted_mean(value, inputs.now.counts)
     log_choice = policy.choice.log_probabilities
-    entropies = (-jnp.sum(jnp.exp(log_choice) * x, axis=1) for x in (log_choice, log_density))
-    return loss, Entropies(*entropies, loss)
+    choices, drawn = (-jnp.sum(jnp.exp(log_choice) * x, axis=1) for x in (log_choice, log_density))
+    return loss, Entropies(choices, drawn, loss)
 
 
 def step_temperatures(agent: SAC, state: State, report: Entropies, inputs: UpdateInputs) -> tuple[State, Metrics]:

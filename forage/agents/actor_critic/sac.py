@@ -290,7 +290,7 @@ class SAC(ActorCritic):
         metrics = {"actor_loss": report.loss, "entropy": -weighted_mean(report.log_probability, counts)}
         return state, join_metrics(metrics, report.metrics)
 
-    def improve_actor(self, state: State, inputs: UpdateInputs) -> tuple[State, ActorReport | hybrid.Entropies]:
+    def improve_actor(self, state: State, inputs: UpdateInputs) -> tuple[State, Any]:
         """Take one step of the actor."""
         gradient, report = loss_gradient(self.actor_loss, state.actor, state, inputs)
         return self.step_actor(state, gradient), report
@@ -322,9 +322,7 @@ class SAC(ActorCritic):
             return value
         return value - jnp.exp(state.log_temperature) * log_probability
 
-    def actor_loss(
-        self, actor: Any, state: State, inputs: UpdateInputs
-    ) -> tuple[Float[Array, ""], Any]:
+    def actor_loss(self, actor: Any, state: State, inputs: UpdateInputs) -> tuple[Float[Array, ""], Any]:
         """Compute the mean of alpha log pi(b|s) - Q(s, b), b ~ pi(.|s), over rows that count; Q is `policy_value`.
 
         A subclass adds a term, and its metrics by `report | {"name": number}`; `inputs.key` is a random key.
