@@ -15,7 +15,7 @@ from forage.config.part_options import fields
 from forage.config.presets import ATARI, NORMALISED, SMALL_IMAGES, SMALL_PPO, Preset, presets_of
 from forage.config.registry import part_class, part_name, target_of
 from forage.core.ports import Agent, Behaviour, Memory, Rewards, Starts
-from forage.core.spaces import Mixed, Tokens, describe_space, is_bounded_box, observation_part
+from forage.core.spaces import MixedSpace, Tokens, describe_space, is_bounded_box, observation_part
 from forage.core.types import Spec
 from forage.nn.encoders import is_image
 from forage.nn.layers import is_large
@@ -307,7 +307,7 @@ def length_for(agent: Agent, spec: Spec, native: bool) -> Length:
     """Return the row of `LENGTHS` for an agent in an environment."""
     if isinstance(spec.action_space, Tokens):
         return LENGTHS["texts", False]
-    replayed = "replayed actors" if isinstance(spec.action_space, spaces.Box | Mixed) else "replayed values"
+    replayed = "replayed actors" if isinstance(spec.action_space, spaces.Box | MixedSpace) else "replayed values"
     return LENGTHS["rollouts" if agent.on_policy else replayed, native]
 
 

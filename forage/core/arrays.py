@@ -6,7 +6,7 @@ Observations. Nested spaces stay nested: a Dict a dictionary, a Tuple a dictiona
 Actions. Agents act in Discrete, in flat MultiDiscrete and in Box spaces. Many choices (MultiBinary, MultiDiscrete of
 any shape, a Box of whole numbers with `MOST_CHOICES` options at most, a Dict or Tuple of choices) are one flat
 MultiDiscrete; a Dict or Tuple of boxes is one flat Box, whose whole numbers are rounded; a Dict or Tuple with choices
-and other numbers is `Mixed`: a vector of the options chosen, then the numbers.
+and other numbers is `MixedSpace`: a vector of the options chosen, then the numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gymnasium import spaces
 from jaxtyping import Int
 
 from forage.core.host import array_dtype
-from forage.core.spaces import Mixed, Tokens, Whole, describe_space, is_limited, to_json
+from forage.core.spaces import MixedSpace, Tokens, Whole, describe_space, is_limited, to_json
 from forage.core.spaces import spaces_by_path as paths
 from forage.core.types import ForageError
 
@@ -177,7 +177,7 @@ def travelling(space: Any) -> spaces.Space[Any]:
 def action_space(name: str, inner: spaces.Space[Any]) -> spaces.Space[Any]:
     """Return the space that agents act in for an environment's own. Raise `ForageError` if there is none."""
     parts = list(inner_spaces(inner))
-    if isinstance(inner, Mixed):
+    if isinstance(inner, MixedSpace):
         return inner
     if isinstance(inner, spaces.Discrete):
         return spaces.Discrete(int(inner.n))
@@ -203,7 +203,7 @@ def action_space(name: str, inner: spaces.Space[Any]) -> spaces.Space[Any]:
     if len(boxes) == len(parts):
         return float_box(low, high)
     chosen = spaces.MultiDiscrete(np.concatenate([choices(part) for part in parts if is_choices(part)]))
-    return Mixed(chosen, float_box(low, high), inner)
+    return MixedSpace(chosen, float_box(low, high), inner)
 
 
 def is_choices(space: Any) -> bool:
@@ -262,7 +262,7 @@ class ActionNesting:
         self.inner = inner
         self.leaves = [ActionLeaf(leaf, is_choices(leaf)) for leaf in leaves]
         # Choices lie before numbers, each in the order of the leaves.
-        order = sorted(range(len(leaves)), key=lambda i: isinstance(space, Mixed) and not self.leaves[i].chosen)
+        order = sorted(range(len(leaves)), key=lambda i: isinstance(space, MixedSpace) and not self.leaves[i].chosen)
         ends = np.cumsum([int(np.prod(leaves[i].shape or (), dtype=int)) for i in order]).tolist()
         self.slices = [slice(0)] * len(leaves)
         for i, begin, end in zip(order, [0, *ends], ends, strict=False):

@@ -62,7 +62,7 @@ class Tokens(spaces.MultiDiscrete):
         )
 
 
-class Mixed(spaces.Space[Any]):
+class MixedSpace(spaces.Space[Any]):
     """Choices and numbers in one action: a `float32` vector of the options chosen, then the numbers.
 
     `nested` is the environment's own space, a Dict or Tuple; `forage.core.arrays.ActionNesting` makes its elements.
@@ -98,10 +98,10 @@ class Mixed(spaces.Space[Any]):
         return within and bool((values[: self.split] % 1 == 0).all())
 
     def __repr__(self) -> str:
-        return f"Mixed({self.nested})"
+        return str(self.nested)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Mixed) and self.nested == other.nested
+        return isinstance(other, MixedSpace) and self.nested == other.nested
 
 
 def example(space: spaces.Space[Any]) -> PyTree[Array]:
@@ -122,7 +122,7 @@ def sample(space: spaces.Space[Any], key: Key[Array, ""], mask: Bool[Array, " ac
 
     Choices and bounded entries are uniform; an entry without bounds is normal about its `anchor`.
     """
-    if isinstance(space, Mixed):
+    if isinstance(space, MixedSpace):
         choice_key, number_key = jax.random.split(key)
         drawn = sample(space.choices, choice_key, mask), sample(space.numbers, number_key)
         return jnp.concatenate([part.astype(jnp.float32) for part in drawn])
@@ -153,7 +153,7 @@ def allowed(mask: Bool[Array, " actions"]) -> Bool[Array, " actions"]:
 
 def clip(space: spaces.Space[Any], action: PyTree[Array]) -> PyTree[Array]:
     """Clip each entry of a continuous action to the bounds that it has; other actions pass unchanged."""
-    if isinstance(space, Mixed):
+    if isinstance(space, MixedSpace):
         return jnp.clip(action, jnp.asarray(space.low), jnp.asarray(space.high))
     if not isinstance(space, spaces.Box) or not (np.isfinite(space.low).any() or np.isfinite(space.high).any()):
         return action
@@ -458,7 +458,7 @@ def choices(space: spaces.Space[Any]) -> int | None:
     """Return the number of entries of a mask for an action space, or `None` if actions are no choices."""
     if isinstance(space, spaces.Discrete):
         return int(space.n)
-    space = space.choices if isinstance(space, Mixed) else space
+    space = space.choices if isinstance(space, MixedSpace) else space
     return int(space.nvec.sum()) if isinstance(space, spaces.MultiDiscrete) else None
 
 
@@ -520,7 +520,7 @@ def describe_space(space: spaces.Space[Any]) -> str:
         return f"Dict({', '.join(f'{name}: {describe_space(inner)}' for name, inner in space.items())})"
     if isinstance(space, spaces.Tuple):
         return f"Tuple({', '.join(map(describe_space, space.spaces))})"
-    return describe_space(space.nested) if isinstance(space, Mixed) else str(space)
+    return describe_space(space.nested) if isinstance(space, MixedSpace) else str(space)
 
 
 def unknown_space(space: spaces.Space[Any]) -> str:
@@ -554,7 +554,7 @@ def to_json(space: spaces.Space[Any]) -> dict[str, Any]:
     """Return a space as plain data, so that a saved agent needs no environment to be loaded."""
     if isinstance(space, spaces.Dict):
         return {"kind": "dict", "spaces": {name: to_json(inner) for name, inner in space.items()}}
-    if isinstance(space, Mixed):
+    if isinstance(space, MixedSpace):
         parts = {"choices": to_json(space.choices), "numbers": to_json(space.numbers)}
         return {"kind": "mixed", **parts, "nested": actions_to_json(space.nested)}
     if isinstance(space, spaces.Discrete):
@@ -594,7 +594,7 @@ def from_json(data: dict[str, Any]) -> spaces.Space[Any]:
     if kind == "tuple":
         return spaces.Tuple([from_json(inner) for inner in data["spaces"]])
     if kind == "mixed":
-        return Mixed(*(from_json(data[name]) for name in ("choices", "numbers", "nested")))  # pyrefly: ignore
+        return MixedSpace(*(from_json(data[name]) for name in ("choices", "numbers", "nested")))  # pyrefly: ignore
     if kind == "discrete":
         return spaces.Discrete(data["n"], start=data["start"])
     if kind == "tokens":

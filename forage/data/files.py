@@ -181,7 +181,7 @@ def check_bounds(
 
     `name`: the kind of rows, `action`, `observation` or `next_observation`.
     """
-    if isinstance(space, gymnasium.spaces.Box | spaces.Mixed):
+    if isinstance(space, gymnasium.spaces.Box | spaces.MixedSpace):
         low, high = space.low.astype(np.float64), space.high.astype(np.float64)
         slack = 1e-6 * np.maximum(1, np.abs(np.where(np.isfinite(high - low), high - low, 0)))
         slack = slack if np.dtype(space.dtype).kind == "f" else 0
@@ -194,7 +194,7 @@ def check_bounds(
     else:
         return
     outside = np.asarray((array < low - slack) | (array > high + slack))
-    if isinstance(space, spaces.Mixed):
+    if isinstance(space, spaces.MixedSpace):
         outside[:, : space.split] |= np.asarray(array)[:, : space.split] % 1 != 0
     if (wrong := fault_mask(outside)).any():
         bad = int(wrong.argmax())

@@ -302,7 +302,7 @@ class Policy:
 
 def nesting(space: Space[Any]) -> ActionNesting | None:
     """Return the conversion of mixed actions to the environment's own; `None` for other actions."""
-    return ActionNesting(space, space.nested) if isinstance(space, spaces.Mixed) else None
+    return ActionNesting(space, space.nested) if isinstance(space, spaces.MixedSpace) else None
 
 
 def as_number(action: Any) -> Any:

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import ActInputs
-from forage.core.spaces import ENORMOUS, Mixed, allowed, unknown_actions
+from forage.core.spaces import ENORMOUS, MixedSpace, allowed, unknown_actions
 from forage.core.types import ForageError
 
 
@@ -251,7 +251,7 @@ class Actions:
 
     @classmethod
     def from_space(cls, space: spaces.Space[Any]) -> Actions:
-        if isinstance(space, Mixed):
+        if isinstance(space, MixedSpace):
             choices, numbers = cls.from_space(space.choices), cls.from_space(space.numbers)
             return MixedActions(space.low.shape, choices.sizes, numbers.low, numbers.high, numbers.fixed)
         if isinstance(space, spaces.Discrete) and int(space.start) == 0:
@@ -368,7 +368,7 @@ class Actions:
 
 
 class MixedActions(Actions):
-    """The facts about `Mixed` actions: the options chosen and then the numbers, which alone are in the unit box.
+    """The facts about `MixedSpace` actions: the options chosen and then the numbers, which alone are in the unit box.
 
     Outputs of a policy network are the logits of all choices, then the means of the numbers.
     """

@@ -1,4 +1,4 @@
-"""Soft actor-critic for mixed actions: its formulas computed again in NumPy, its masks, and what it learns."""
+"""Soft actor-critic for mixed actions: formulas computed again in NumPy, masks, and learning."""
 
 import dataclasses
 import itertools
@@ -28,7 +28,7 @@ GO = action_space("x", spaces.Tuple((spaces.Discrete(3), spaces.Box(-2, 2, (1,))
 AGENT = SAC(hidden_sizes=(4,), initial_temperature=0.5, discount=0.9)
 
 
-def masked(options: int) -> gymnasium.Space:
+def masked_space(options: int) -> gymnasium.Space:
     return spaces.Dict({"observation": SIGHT, "action_mask": spaces.MultiBinary(options)})
 
 
@@ -72,7 +72,7 @@ def test_target_loss_and_temperatures_are_those_of_the_formulas():
     options = np.array([[*np.eye(3)[d], *np.eye(2)[c]] for d, c in itertools.product(range(3), range(2))], np.float32)
 
     def ask(observation, noise, critics):
-        """Return all that the formulas are made of: log-probabilities, numbers, their deviations, and values."""
+        """Return log-probabilities, numbers before the tanh, their deviations, and values."""
         policy = state.actor(observation)
         deviation = jnp.exp(policy.numbers.log_std[..., 0])
         u = policy.numbers.mean[..., 0] + deviation * noise[..., 0]
@@ -125,7 +125,7 @@ def test_probabilities_of_all_mixed_actions_sum_to_one():
 
 @pytest.mark.thorough
 def test_it_acts_in_the_environments_numbers_and_within_masks():
-    state = state_of(seen=masked(5))
+    state = state_of(seen=masked_space(5))
     seen = {"observation": jnp.array([0.3, -0.4]), "action_mask": jnp.array([0, 1, 1, 1, 0], jnp.int8)}
     draw = jax.jit(jax.vmap(lambda key: AGENT.act(state, ActInputs((), seen, key, True))[0]))
     drawn = np.asarray(draw(jax.random.split(jax.random.key(0), 300)))

@@ -420,5 +420,5 @@ def test_random_mixed_actions_obey_the_mask_of_their_choices():
 def test_a_mask_of_mixed_actions_has_an_entry_for_each_option():
     seen = lambda size: gym.Dict(observation=gym.Box(-1, 1, (2,)), action_mask=gym.MultiBinary(size))  # noqa: E731
     spaces.check_spaces("mine", seen(6), FLAT)
-    with pytest.raises(ForageError, match=r"action_mask with 7 entries for the 6 choices of Mixed"):
+    with pytest.raises(ForageError, match=r"action_mask with 7 entries for the 6 choices of Dict"):
         spaces.check_spaces("mine", seen(7), FLAT)

@@ -1,4 +1,4 @@
-"""Soft actor-critic's policy and losses for mixed actions: choices beside numbers.
+"""Soft actor-critic's policy and losses for mixed actions: choices and numbers.
 
 Delalleau, Peter, Alonso, Logut (2019), "Discrete and Continuous Action Representation for Practical RL in Video Games",
 arXiv 1912.11077 (Hybrid SAC). The policy is pi(d|s) pi(c|s,d): d is one of all combinations of the choices, and each
@@ -42,7 +42,7 @@ MOST_COMBINATIONS = 256
 
 
 class HybridPolicy(NamedTuple):
-    """The probabilities of all combinations of choices, and the numbers' distribution beside each."""
+    """The probabilities of all combinations of choices, and the distribution of the numbers for each."""
 
     choice: Categorical  # logits `batch combinations`
     numbers: SquashedGaussian  # `batch combinations dimensions`
@@ -115,7 +115,7 @@ class Entropies(NamedTuple):
     """The entropies of one step of the actor, and its loss."""
 
     choices: Float[Array, " batch"]
-    numbers: Float[Array, " batch"]  # estimated by one draw beside each combination
+    numbers: Float[Array, " batch"]  # estimated by one draw for each combination
     loss: Float[Array, ""]
 
 
@@ -130,7 +130,7 @@ def check_combinations(name: str, spec: Spec) -> None:
 
 
 def act(state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-    """Draw a combination of choices and the numbers beside it, or take the most probable ones; see `Agent.act`."""
+    """Draw a combination of choices and its numbers, or take the most probable ones; see `Agent.act`."""
     actor, observation = state.actor, apply_norm(state.norm, inputs.observation)
     policy = jax.tree.map(lambda x: x[0], actor(jax.tree.map(lambda x: x[None], observation)))
     choice_key, number_key = jax.random.split(inputs.key)
@@ -155,7 +155,7 @@ def log_probability(
     return jnp.sum(jnp.where(own, policy.choice.log_probabilities, 0.0), 1) + density
 
 
-def expected(
+def soft_values(
     values: Float[Array, "*samples batch combinations"],
     policy: HybridPolicy,
     log_density: Float[Array, "batch combinations"],
@@ -179,7 +179,7 @@ def next_value(agent: SAC, state: State, inputs: UpdateInputs) -> Float[Array, "
     rows = repeat_rows(observation, numbers.shape[1])
     values = agent.next_value(state.target_critics, rows, actor.features(numbers), inputs.keys)
     values = values.reshape(*values.shape[:-1], *log_density.shape)
-    return expected(values, policy, log_density, state if agent.backup_entropy else None)
+    return soft_values(values, policy, log_density, state if agent.backup_entropy else None)
 
 
 def actor_loss(
@@ -190,7 +190,7 @@ def actor_loss(
     numbers, log_density = policy.numbers.from_noise(inputs.noise)
     rows = repeat_rows(observation, numbers.shape[1])
     values = agent.policy_value(state.critics, rows, actor.features(numbers), inputs.keys.policy_q)
-    value = expected(values.reshape(log_density.shape), policy, log_density, state)
+    value = soft_values(values.reshape(log_density.shape), policy, log_density, state)
     loss = -weighted_mean(value, inputs.now.counts)
     log_choice = policy.choice.log_probabilities
     choices, drawn = (-jnp.sum(jnp.exp(log_choice) * x, axis=1) for x in (log_choice, log_density))

@@ -28,7 +28,7 @@ from forage.core import prng
 from forage.core.ports import ActInputs, Metrics, State
 from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import Mixed
+from forage.core.spaces import MixedSpace
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.critics import CriticReport
 from forage.nn.distributions import Actions, SquashedGaussian, squash_to
@@ -150,13 +150,13 @@ class SAC(ActorCritic):
 
     @property
     def needs(self) -> Needs:
-        """Return the needs: numbers, or choices beside numbers where a class changes no loss and no policy of SAC's."""
+        """Return the needs: numbers, also with choices if the class changes no method that knows mixed actions."""
         own = all(getattr(type(self), name) is getattr(SAC, name) for name in FOR_MIXED)
         return Needs(actions="bounded or bounded mixed" if own else "bounded")
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        if isinstance(spec.action_space, Mixed):
+        if isinstance(spec.action_space, MixedSpace):
             hybrid.check_combinations(type(self).__name__, spec)
             if self.state_dependent_noise:
                 raise ForageError(
@@ -199,7 +199,7 @@ class SAC(ActorCritic):
         return self.policy_descent()
 
     def make_actor(self, key: Key[Array, ""], spec: Spec) -> Any:
-        if isinstance(spec.action_space, Mixed):
+        if isinstance(spec.action_space, MixedSpace):
             bounds = SQUASHED if self.squash_deviation else CUT
             sizes = self.hidden_sizes, self.style(), bounds, self.squash_deviation
             return self.with_first_weights(key, hybrid.HybridActor(key, spec, *sizes))
@@ -235,7 +235,7 @@ class SAC(ActorCritic):
         return policy.from_noise((before - policy.mean) / jnp.exp(policy.log_std))[1]
 
     def noise(self, spec: Spec) -> tuple[int, ...] | None:
-        if isinstance(spec.action_space, Mixed):
+        if isinstance(spec.action_space, MixedSpace):
             return None
         log_std = jax.eval_shape(lambda: self.init(prng.key(0), spec)).actor.log_std
         return (Actions.from_space(spec.action_space).outputs,) if log_std is None else log_std.shape
@@ -350,4 +350,4 @@ FOR_MIXED = (
     *("make_actor", "act", "exploring", "log_probability", "learn", "update", "evaluate", "target", "soft_value"),
     *("improve", "improve_actor", "actor_loss", "temperature_loss"),
 )
-"""Methods that know mixed actions: a class that changes one of them is for numbers alone, unless it says otherwise."""
+"""Methods that know mixed actions: a class that changes one of them is for numbers alone unless it declares needs."""

@@ -14,7 +14,7 @@ from forage.core.ports import Agent, Behaviour, Environment, Memory, Part, Rewar
 from forage.core.ports.needs import Actions, Agents, Needs, Observations
 from forage.core.spaces import (
     MASK,
-    Mixed,
+    MixedSpace,
     OneHot,
     Tokens,
     describe_space,
@@ -45,11 +45,11 @@ ACTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     ),
     "continuous": ("a continuous action space", lambda space: isinstance(space, spaces.Box)),
     "bounded": ("a continuous, bounded action space", is_bounded_box),
-    "any": ("actions that are all choices or all numbers", lambda space: not isinstance(space, Mixed)),
-    "mixed": ("choices beside numbers", lambda space: isinstance(space, Mixed)),
+    "any": ("actions that are all choices or all numbers", lambda space: not isinstance(space, MixedSpace)),
+    "mixed": ("choices beside numbers", lambda space: isinstance(space, MixedSpace)),
     "bounded mixed": (
         "choices beside numbers with bounds",
-        lambda space: isinstance(space, Mixed) and bool(is_bounded(space.numbers).all()),
+        lambda space: isinstance(space, MixedSpace) and bool(is_bounded(space.numbers).all()),
     ),
 }
 """The kinds of actions: their words, and whether a space is one."""
@@ -175,7 +175,7 @@ def space_gaps(needs: Needs, part: Part, spec: Spec) -> Iterator[Gap]:
     if kinds and not is_known(acts):
         raise ForageError(unknown_actions(acts))
     if kinds and not any(ACTIONS[kind][1](acts) for kind in kinds):
-        near = "bounded" if isinstance(acts, spaces.Box) else "bounded mixed" if isinstance(acts, Mixed) else ""
+        near = "bounded" if isinstance(acts, spaces.Box) else "bounded mixed" if isinstance(acts, MixedSpace) else ""
         kind = near if near in kinds else kinds[0]
         fact = f"{spec.name} has {describe_space(acts)}{open_entry(acts) if kind == near else ''}"
         other = (
@@ -247,7 +247,7 @@ def is_known(space: spaces.Space[Any]) -> bool:
     """Return whether policies can act in a space."""
     if isinstance(space, spaces.MultiDiscrete):
         return space.nvec.ndim == 1 and not space.start.any()
-    if isinstance(space, Mixed):
+    if isinstance(space, MixedSpace):
         return True
     return counts_from_zero(space) or (isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating))
 
@@ -264,7 +264,7 @@ def is_text(space: spaces.Space[Any]) -> bool:
 
 def open_entry(space: spaces.Space[Any]) -> str:
     """Name the first entry of a box, or of the boxes of mixed actions, that lacks a bound; empty without one."""
-    if isinstance(space, Mixed):
+    if isinstance(space, MixedSpace):
         found = ((path, open_entry(leaf)) for path, leaf in nested_leaves(space.nested))
         return next((f"{words} in {'.'.join(path)}" for path, words in found if words), "")
     if not isinstance(space, spaces.Box) or is_bounded(space).all():
@@ -278,7 +278,7 @@ def fitting_agents(space: spaces.Space[Any], offline: bool) -> str:
     """Name agents that fit an action space, or the property that a data set must have."""
     if isinstance(space, spaces.Discrete):
         return "discrete-cql, discrete-bcq or iql" if offline else "ppo, dqn or sac-discrete"
-    if isinstance(space, Mixed):
+    if isinstance(space, MixedSpace):
         bounded = bool(is_bounded(space.numbers).all())
         if offline:
             return "bc or iql" if bounded else "a data set that says how far its actions go"

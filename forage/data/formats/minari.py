@@ -55,7 +55,7 @@ def read_data(path: Path, spec: Spec | None, reading: Reading) -> tuple[Transiti
     name = str(metadata.get("dataset_id", path.name))
     if own:
         shown, acted, take = found.observation_space, found.action_space, episode_arrays
-        if isinstance(acted, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):  # `Mixed`, as Minari has it
+        if isinstance(acted, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):  # `MixedSpace`, as Minari has it
             nested, acted = acted, action_space(name, acted)
             take = functools.partial(flatten_actions, nested)
     else:
@@ -189,7 +189,7 @@ def write_data(path: Path, data: Transitions, header: Mapping[str, Any]) -> None
     observation_space, action_space = (spaces.from_json(spec[name]) for name in ("observation_space", "action_space"))
     starts = [*data.first.tolist(), data.transitions]
     act: Any = lambda rows: rows  # noqa: E731
-    if isinstance(action_space, spaces.Mixed):
+    if isinstance(action_space, spaces.MixedSpace):
         act, action_space = ActionNesting(action_space, action_space.nested), action_space.nested
 
     def episode(number: int) -> Any:

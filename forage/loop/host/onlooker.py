@@ -145,7 +145,7 @@ class InterventionRecorder:
             chosen = array[taken]
             if not np.isfinite(chosen).all():
                 raise ValueError("NaN or infinity")
-            if isinstance(space, spaces.Mixed):
+            if isinstance(space, spaces.MixedSpace):
                 options, most = chosen[..., : space.split], space.high[: space.split]
                 if (wrong := (options < 0) | (options > most) | (options % 1 != 0)).any():
                     raise ValueError(f"the choice {options[wrong][0]:g}")

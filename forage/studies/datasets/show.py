@@ -227,12 +227,12 @@ def leaves_of(name: str, arrays: Mapping[str, np.ndarray], space: Any) -> Leaves
         for key, inner in space.spaces.items():
             found |= leaves_of(f"{name}/{key}", arrays, inner)
         return found
-    if isinstance(space, spaces.Mixed):
+    if isinstance(space, spaces.MixedSpace):
         return action_leaves(name, arrays[name], space)
     return {name: (arrays[name], space)}
 
 
-def action_leaves(name: str, array: np.ndarray, space: spaces.Mixed) -> Leaves:
+def action_leaves(name: str, array: np.ndarray, space: spaces.MixedSpace) -> Leaves:
     """Return the parts of mixed actions, each with its space: choices count from 0, numbers are as agents have them."""
     nesting, found = ActionNesting(space, space.nested), {}
     for (path, _), leaf, part in zip(spaces.nested_leaves(space.nested), nesting.leaves, nesting.slices, strict=True):

@@ -16,11 +16,11 @@ from forage.core.types import ForageError
 class Door:
     """Turns the actions of `num_envs` agents into those that environments with the action space `inner` take.
 
-    `space` is what agents act in: a Discrete or a flat MultiDiscrete that counts from 0, a Box of floats, or `Mixed`.
+    `space` is what agents act in: a Discrete or a flat MultiDiscrete from 0, a Box of floats, or a `MixedSpace`.
     Discrete and floats pass as they are. MultiDiscrete, MultiBinary, whole numbers in a Box that are few
     (`arrays.is_few`), and Dicts and Tuples made of choices are one flat MultiDiscrete, their leaves in the order of the
     space; other boxes, and Dicts and Tuples made of boxes, are one flat Box, whose numbers are rounded where they shall
-    be whole; Dicts and Tuples of both are `Mixed`.
+    be whole; Dicts and Tuples of both are a `MixedSpace`.
 
     Raises `ForageError` for what is none of these, and for whole numbers without bounds.
     """

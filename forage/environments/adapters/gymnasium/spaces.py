@@ -8,7 +8,7 @@ choices as one-hot vectors.
 Actions. Agents act in Discrete, in flat MultiDiscrete and in Box spaces. Many choices (MultiBinary, MultiDiscrete of
 any shape, a Box of whole numbers with `MOST_CHOICES` options at most, a Dict or Tuple of choices) are one flat
 MultiDiscrete; a Dict or Tuple of boxes is one flat Box, whose whole numbers are rounded; a Dict or Tuple with choices
-and other numbers is `forage.core.spaces.Mixed`. A mask is of the choices alone.
+and other numbers is `forage.core.spaces.MixedSpace`. A mask is of the choices alone.
 """
 
 from __future__ import annotations
