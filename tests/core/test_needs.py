@@ -195,7 +195,8 @@ def test_needs_in_use():
 
 def test_needs_are_said_in_words():
     assert needs_words(registry.part_class("starts", "snapshot")) == ["one agent", "one reward", "one task"]
-    assert needs_words(registry.part_class("agent", "sac")) == ["bounded actions"]
+    assert needs_words(registry.part_class("agent", "sac")) == ["bounded or bounded mixed actions"]
+    assert needs_words(registry.part_class("agent", "crossq")) == ["bounded actions"]
     assert needs_words(Calendar) == ["numbered actions", "a team of agents", "rollouts of whole episodes"]
     assert needs_words(PPO) == []
 

@@ -33,6 +33,7 @@ from forage.core.types import ForageError, Spec
 from forage.nn.distributions import Actions, Categorical, SquashedGaussian, join_parts, squash_to
 from forage.nn.networks import NetworkConfig, TorsoHead
 from forage.nn.normalise import apply_norm
+from forage.ops.losses import join_metrics
 from forage.ops.minibatches import weighted_mean
 
 if TYPE_CHECKING:
@@ -117,6 +118,11 @@ class Entropies(NamedTuple):
     choices: Float[Array, " batch"]
     numbers: Float[Array, " batch"]  # estimated by one draw for each combination
     loss: Float[Array, ""]
+    metrics: Metrics = {}  # in addition, of an agent of one's own
+
+    def __or__(self, metrics: Metrics) -> Entropies:
+        """Return the report with more metrics."""
+        return self._replace(metrics=self.metrics | metrics)
 
 
 def check_combinations(name: str, spec: Spec) -> None:
@@ -200,10 +206,8 @@ def actor_loss(
 def step_temperatures(agent: SAC, state: State, report: Entropies, inputs: UpdateInputs) -> tuple[State, Metrics]:
     """Take one step of both temperatures: each falls while its entropy is above its target."""
     counts, actor, descent = inputs.now.counts, state.actor, agent.temperature_descent()
-    metrics: Metrics = {
-        "actor_loss": report.loss,
-        "entropy": weighted_mean(report.choices + report.numbers, counts),
-    }
+    entropy = weighted_mean(report.choices + report.numbers, counts)
+    metrics = join_metrics({"actor_loss": report.loss, "entropy": entropy}, report.metrics)
     if not agent.learn_temperature:
         return state, metrics
     mask = split_mask(inputs.now.observation)[1]
