@@ -34,7 +34,7 @@ from forage.nn.distributions import Actions, Categorical, SquashedGaussian, join
 from forage.nn.networks import NetworkConfig, TorsoHead
 from forage.nn.normalise import apply_norm
 from forage.ops.losses import join_metrics
-from forage.ops.minibatches import weighted_mean
+from forage.ops.rows import weighted_mean
 
 if TYPE_CHECKING:
     from forage.agents.actor_critic.sac import SAC
