@@ -157,6 +157,22 @@ SUITES: Mapping[str, Suite] = {
         host=True,
         example="FetchReach-v4",
     ),
+    "dm_control": Suite(
+        "adapters.gymnasium.dm_control:DMControlEnvironment",
+        "dm_control",
+        "dm-control",
+        "DeepMind Control from its own package, as numbers or pixels.",
+        host=True,
+        example="walker-walk",
+    ),
+    "ogbench": Suite(
+        "adapters.gymnasium.ogbench:OGBenchEnvironment",
+        "ogbench",
+        "ogbench",
+        "OGBench: mazes, cubes, scenes and puzzles, with a goal or for one task.",
+        host=True,
+        example="antmaze-medium-singletask-v0",
+    ),
     "gymnax": Suite(
         "adapters.jax.gymnax:Gymnax",
         "gymnax",

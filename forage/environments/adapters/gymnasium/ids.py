@@ -12,7 +12,7 @@ from forage.core.loading import load_module
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.atari import is_atari, register
 
-OTHERS = ("mo_gymnasium.", "gymnasium_robotics.")
+OTHERS = ("mo_gymnasium.", "gymnasium_robotics.", "ogbench.")
 """Libraries that add ids to the registry on import and have a prefix of their own here."""
 
 

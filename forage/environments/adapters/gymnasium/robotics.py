@@ -45,7 +45,7 @@ class RoboticsEnvironment(GymnasiumEnvironment):
                 raise
             raise ForageError(
                 f"{target} of Gymnasium-Robotics does not work with MuJoCo {mujoco.__version__}; "
-                f"pip install 'mujoco<3.12'."
+                f"pip install 'mujoco<3.12', which DeepMind Control cannot run with."
             ) from error
 
 
