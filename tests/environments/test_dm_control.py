@@ -104,7 +104,7 @@ def test_another_mujoco_is_named(suite, monkeypatch):
 
 @needs("dm_control")
 def test_the_nearest_task_is_named():
-    with pytest.raises(ForageError, match="Did you mean .*dm_control:walker-walk"):
+    with pytest.raises(ForageError, match=r"Did you mean .*dm_control:walker-walk"):
         make("dm_control:walker-wlak")
 
 
