@@ -15,7 +15,7 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -33,7 +33,7 @@ class ControlTask(gymnasium.Env[Any, Any]):
     truncated at the task's time limit, and terminates where the task's discount is below 1. Rewards lie in [0, 1].
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 40}  # type: ignore[misc]
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 40}
 
     def __init__(
         self,
