@@ -100,6 +100,11 @@ class Background:
         return self.found
 
 
+def compile_program(function: Any, *arguments: Any) -> Any:
+    """Compile a function that was jitted for arguments of which only shapes and placement matter."""
+    return function.lower(*arguments).compile()
+
+
 class Stop:
     """A request to stop the run while it compiles, from Ctrl-C for example; empty without one."""
 

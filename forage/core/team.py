@@ -14,8 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from forage.core.ports import Agent
-from forage.core.types import OPPONENT, Experience, Spec, Step
+from forage.core.types import OPPONENT, Experience, Step
 
 
 def repeat(tree: PyTree[Any], num_agents: int) -> PyTree[Any]:
@@ -31,14 +30,6 @@ def as_agent_batch(rollout: Experience, num_agents: int) -> Experience:
 def as_team(experience: Experience, num_agents: int) -> Experience:
     """Give streams (leaves `time stream ...`) their axis back: leaves `time env agent ...`."""
     return jax.tree.map(lambda x: x.reshape(x.shape[0], -1, num_agents, *x.shape[2:]), experience)
-
-
-def memory(agent: Agent, spec: Spec) -> PyTree[Any]:
-    """Return the memory of the agents of one environment at the start of an episode, leaves `*agent ...`."""
-    many = repeat(agent.init_hidden(spec), spec.num_agents)
-    if not agent.joint or spec.num_agents == 1:
-        return many
-    return jax.vmap(agent.member)(many, jnp.arange(spec.num_agents))
 
 
 def as_one(told: Any, num_agents: int) -> Any:

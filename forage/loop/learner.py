@@ -179,7 +179,7 @@ class Learner(Part):
 
     def init_hidden(self, explore: bool = True) -> PyTree[Array]:
         """Return the memory of one environment at the start of an episode; `explore=False`: in evaluation."""
-        memory = team.memory(self.agent, self.spec)
+        memory = initial_memory(self.agent, self.spec)
         if not explore:
             return memory
         return HiddenState(memory, team.repeat(self.behaviour.init_hidden(self.agent, self.spec), self.spec.num_agents))
@@ -368,6 +368,14 @@ class Learner(Part):
             rewards=now.rewards.truncate(state.rewards),
             memory=now.memory.truncate(state.memory, now.rows(clock)),
         )
+
+
+def initial_memory(agent: Agent, spec: Spec) -> PyTree[Any]:
+    """Return the memory of the agents of one environment at the start of an episode, leaves `*agent ...`."""
+    many = team.repeat(agent.init_hidden(spec), spec.num_agents)
+    if not agent.joint or spec.num_agents == 1:
+        return many
+    return jax.vmap(agent.member)(many, jnp.arange(spec.num_agents))
 
 
 def name_rewards(experience: Experience, spec: Spec) -> Experience:

@@ -21,6 +21,7 @@ from forage.core.ports import ActInputs, Agent, World
 from forage.core.schedule import at_fraction
 from forage.core.sweep import member_words
 from forage.core.types import ForageError, Spec
+from forage.loop.learner import initial_memory
 from forage.loop.needs import check_signatures
 from forage.loop.plain import PlainProgram
 
@@ -85,7 +86,7 @@ class Policy:
         self._like = team.repeat(spaces.example(spec.observation_space), spec.num_agents)
         self._plain = None if isinstance(self._like, dict) else (self._like.dtype, self._like.shape)
         self._action = jax.tree.structure(jax.eval_shape(lambda: spaces.example(spec.action_space)))
-        self._start = team.memory(agent, spec)
+        self._start = initial_memory(agent, spec)
         self._nest = nesting(spec.action_space)
         self.reset()
 

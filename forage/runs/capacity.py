@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from forage.core.checkpoint import Bytes, is_key, named_leaves
+from forage.core.checkpoint import Bytes, is_key
 from forage.core.types import ForageError
 from forage.loop.runner import Runner
 
@@ -74,7 +74,7 @@ def bytes_of(runner: Runner) -> dict[str, int]:
 def tree_bytes(tree: Any) -> int:
     """Return the bytes of a tree of arrays or shapes, on all devices together."""
     total = 0
-    for _, leaf in named_leaves(tree):
+    for leaf in jax.tree.leaves(tree):
         if isinstance(leaf, Bytes):
             continue
         shape = jax.eval_shape(jax.random.key_data, leaf) if is_key(leaf) else leaf

@@ -15,7 +15,7 @@ import numpy as np
 from forage.config.options import ACTIONS, AUTO
 from forage.config.run_config import RunConfig
 from forage.core import checkpoint, prng
-from forage.core.ports import Environment, range_of_returns
+from forage.core.ports import Environment, range_of_returns, return_range_within
 from forage.core.records import range_in
 from forage.core.sweep import members_of
 from forage.core.types import ForageError
@@ -295,11 +295,7 @@ def return_range(setup: RunConfig, limit: int) -> tuple[float, float] | None:
     if isinstance(environment, Environment):
         if (setup.spec.num_agents > 1 and not environment.competitive) or not pays_as_declared(environment):
             return None
-        found = environment.return_range
-        steps = None if environment.reward_range is None else range_of_returns(environment.reward_range, limit)
-        if found is None or steps is None:
-            return found or steps
-        return max(found[0], steps[0]), min(found[1], steps[1])
+        return return_range_within(environment, limit)
     config = setup.environment_config
     prefix, _, rest = str(config.get("id", "")).partition(":")
     wrapped = {words.partition(":")[0] for words in config.get("wrap", ())}

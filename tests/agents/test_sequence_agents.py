@@ -18,6 +18,7 @@ from forage.core.types import DATASET, Batch, Clock, Experience, ForageError, Sp
 from forage.data import episodes
 from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
+from forage.loop.device.evaluate import play_episodes
 from forage.loop.device.programs import batch_seeds
 from forage.loop.device.runner import DeviceRunner
 from forage.loop.host.runner import HostRunner, play_once
@@ -91,7 +92,7 @@ def test_it_reaches_the_return_that_it_is_asked_for():
     def evaluate(target, state):
         agent = dataclasses.replace(ASKED, target_return=target)
         asked = dataclasses.replace(loop, learner=dataclasses.replace(loop.learner, agent=agent))
-        return asked.evaluate(state, KEY, 4, 10).returns
+        return play_episodes(asked, state, KEY, 4, 10).returns
 
     found = small.compute(jax.vmap(evaluate, (0, None)), targets, state)
     np.testing.assert_array_equal(found, np.tile(targets[:, None], 4))

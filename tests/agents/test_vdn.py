@@ -15,7 +15,6 @@ from forage.agents.q_learning.vdn import VDN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.guide import Guide
 from forage.config.resolve import resolve
-from forage.core import team
 from forage.core.ports import ActInputs
 from forage.core.spaces import PRESENCE, PRESENT
 from forage.core.types import AGENT, GONE, Batch, Clock, Experience, ForageError, Spec
@@ -23,7 +22,7 @@ from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.teams.two_step import PAYOFFS, TwoStep
 from forage.loop.host.runner import HostRunner
-from forage.loop.learner import Learner
+from forage.loop.learner import Learner, initial_memory
 from forage.memory.prioritised import PrioritisedReplay
 from forage.memory.uniform import UniformReplay
 from forage.rewards.environment import EnvironmentReward
@@ -123,7 +122,7 @@ def team_values(agent, state):
 
     @jax.jit
     def tables(state):
-        hidden = team.memory(agent, spec)
+        hidden = initial_memory(agent, spec)
         of_all = jax.vmap(agent.action_values, (None, 0, None))
         q = jax.vmap(lambda seen: of_all(state, hidden, seen))(jnp.eye(3))  # [state, member, action]
         return q[:, 0, :, None] + q[:, 1, None, :]
@@ -215,7 +214,7 @@ def test_a_member_that_is_told_its_number_has_values_of_its_own():
     spec = spec_of(TwoStep(), "two steps")
     for identity in (True, False):
         agent = VDN(hidden_sizes=(8,), identity=identity)
-        hidden, state = team.memory(agent, spec), at_once(lambda agent=agent: agent.init(jax.random.key(0), spec))
+        hidden, state = initial_memory(agent, spec), at_once(lambda agent=agent: agent.init(jax.random.key(0), spec))
         np.testing.assert_array_equal(hidden.number, np.eye(2))
         first, second = jax.jit(jax.vmap(agent.action_values, (None, 0, None)))(state, hidden, jnp.eye(3)[0])
         assert bool((first == second).all()) is not identity
@@ -227,7 +226,7 @@ def test_memory_within_an_episode_is_each_member_s_own():
     spec = spec_of(TwoStep(), "two steps")
     agent = VDN(hidden_sizes=(8,), gru_size=4, burn_in=0, unroll=2, double=False)
     state = at_once(lambda: agent.init(jax.random.key(0), spec))
-    hidden, seen, rows, told = team.memory(agent, spec), jnp.eye(3)[jnp.array([[0, 0], [2, 2]])], [], []
+    hidden, seen, rows, told = initial_memory(agent, spec), jnp.eye(3)[jnp.array([[0, 0], [2, 2]])], [], []
     for time, action in enumerate(([1, 0], [1, 1])):
         told.append(jax.vmap(agent.action_values, (None, 0, 0))(state, hidden, seen[time]))
         act = jax.vmap(lambda h, o: agent.act(state, ActInputs(h, o, jax.random.key(0), False)))

@@ -24,6 +24,7 @@ from forage.environments import make, spec_of
 from forage.environments.boards.solve import Perfect, best_moves, free_cells, is_lost, play_move
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers.together import EnvironmentCopies
+from forage.loop.device.evaluate import play_episodes
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
@@ -220,7 +221,7 @@ def test_evaluation_against_an_opponent_gives_the_exact_mean_of_each_seat(name):
     @jax.jit
     def run(key):
         state = loop.init(key).learner._replace(agent=preferring(AGENT_OF_TEST, range(9)))
-        return loop.evaluate(state, key, 8000, 9)
+        return play_episodes(loop, state, key, 8000, 9)
 
     result = jax.device_get(run(jax.random.key(5)))
     for seat in (0, 1):

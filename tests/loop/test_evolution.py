@@ -9,6 +9,7 @@ import small
 from forage.config.resolve import resolve
 from forage.core.types import ForageError
 from forage.loop.device.collect import any_of
+from forage.loop.device.evaluate import play_episodes
 
 small.keep_compiled()
 LONGEST = 8 * 500  # steps of a generation
@@ -63,7 +64,7 @@ def test_the_clock_of_the_agent_counts_what_was_played():
         agent = state.learner.agent
         member = jax.tree.map(lambda x: x[1], loop.agent.ask(agent, ask_key))
         learner = state.learner._replace(agent=agent._replace(network=member))
-        played = loop.evaluate(learner, jax.random.split(play_key, 4)[1], 2, 500)
+        played = play_episodes(loop, learner, jax.random.split(play_key, 4)[1], 2, 500)
         return played, loop.generation(state, clock)
 
     played, (state, tally) = small.at_once(first)

@@ -30,6 +30,7 @@ from forage.environments.wrappers.goal_entries import Entries
 from forage.environments.wrappers.goals import GoalConditioned
 from forage.environments.wrappers.time import ActionRepeat, TimeLimit
 from forage.loop.device.collect import last_infos
+from forage.loop.device.evaluate import play_episodes
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.rewards.environment import EnvironmentReward
@@ -152,7 +153,7 @@ def test_the_device_reports_the_last_steps_of_each_episode():
     def play(key):
         state = loop.init(key)
         rollout = loop.collect(state, clock, key).rollout
-        return rollout, last_infos(rollout), loop.evaluate(state.learner, key, 16, LENGTH)
+        return rollout, last_infos(rollout), play_episodes(loop, state.learner, key, 16, LENGTH)
 
     rollout, sums, played = jax.device_get(play(jax.random.key(0)))
     ended, time = rollout.ended, rollout.next_observation[..., 0]

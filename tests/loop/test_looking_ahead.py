@@ -21,6 +21,7 @@ from forage.core.types import Clock, ForageError
 from forage.environments import spec_of
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.tabular.mdp import Tabular
+from forage.loop.device.evaluate import play_episodes
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.loop.policy import Policy
@@ -86,7 +87,7 @@ def test_the_world_has_the_task_and_the_state_in_training_and_evaluation(tasks, 
         4,
         0,
     ]  # the state of the world is the one that is acted in
-    played = jax.jit(lambda state: loop.evaluate(state.learner, KEY, 6, 10))(state)
+    played = jax.jit(lambda state: play_episodes(loop, state.learner, KEY, 6, 10))(state)
     assert played.returns.tolist() == [5 * paid] * 6
     after, _ = jax.jit(lambda state: loop.iterate(state, CLOCK))(state)  # shapes of what it notes fit those of memory
     assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, state)

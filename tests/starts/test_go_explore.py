@@ -20,6 +20,7 @@ from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.grid.empty import Empty
 from forage.environments.wrappers.together import EnvironmentCopies
+from forage.loop.device.evaluate import play_episodes
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
@@ -367,7 +368,7 @@ def test_a_sea_too_deep_for_chance_is_found_and_learned():
 
         carry = (loop.init(jax.random.key(1)), Clock(jnp.int32(0), jnp.float32(150 * 8 * 48)))
         (state, _), faults = jax.lax.scan(turn, carry, None, 150)
-        return state.starts, loop.evaluate(state.learner, KEY, 4, 12).returns, faults.sum()
+        return state.starts, play_episodes(loop, state.learner, KEY, 4, 12).returns, faults.sum()
 
     state, returns, faults = jax.device_get(run(loop))
     assert faults == 0

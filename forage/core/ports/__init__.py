@@ -24,6 +24,7 @@ from forage.core.ports.behaviour import Opponent as Opponent
 from forage.core.ports.environment import Environment as Environment
 from forage.core.ports.environment import World as World
 from forage.core.ports.environment import range_of_returns as range_of_returns
+from forage.core.ports.environment import return_range_within as return_range_within
 from forage.core.ports.memory import Memory as Memory
 from forage.core.ports.part import Metrics as Metrics
 from forage.core.ports.part import Part as Part

@@ -102,6 +102,15 @@ def range_of_returns(rewards: tuple[float, float], horizon: int | None) -> tuple
     return low if low >= 0 else low * longest, high if high <= 0 else high * longest
 
 
+def return_range_within(environment: Environment, limit: int) -> tuple[float, float] | None:
+    """Return the bounds of the return of an episode that is cut after `limit` steps; `None` if they are not certain."""
+    whole = environment.return_range
+    if environment.reward_range is None:
+        return whole
+    low, high = range_of_returns(environment.reward_range, limit)
+    return (low, high) if whole is None else (max(whole[0], low), min(whole[1], high))
+
+
 class World(NamedTuple):
     """The environment that an agent acts in, with its task, and the state it is in."""
 

@@ -18,6 +18,7 @@ from forage.core.ports import Evolver, Metrics
 from forage.core.schedule import at_fraction
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop.device.collect import sum_infos
+from forage.loop.device.evaluate import play_episodes
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import ChunkStats, Episodes, LearnerState, State, finite
 
@@ -66,7 +67,7 @@ class EvolutionLoop(DeviceLoop):
 
         def play(member: State, key: Key[Array, ""]):
             learner = state.learner._replace(agent=before._replace(**{agent.acting: member}))
-            return self.evaluate(learner, key, agent.episodes, agent.rollout_length, split=False)
+            return play_episodes(self, learner, key, agent.episodes, agent.rollout_length, split=False)
 
         members = mesh.split_leaves(population), mesh.split_leaves(jax.random.split(play_key, agent.population))
         episodes = jax.vmap(play)(*members)

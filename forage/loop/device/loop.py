@@ -17,7 +17,7 @@ from typing import Any
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Key, PyTree
+from jaxtyping import Array, Key, PyTree
 
 from forage.core import prng
 from forage.core.ports import (
@@ -34,11 +34,9 @@ from forage.core.schedule import at_fraction, is_scheduled
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import visits
 from forage.loop.device.collect import collect, last_infos, new_start
-from forage.loop.device.evaluate import play_episodes
 from forage.loop.device.state import Actors, DeviceState, Pool, RolloutResults
-from forage.loop.learner import ChunkStats, Learner, LearnerState, finite
+from forage.loop.learner import ChunkStats, Learner, finite
 from forage.loop.needs import check_learner, check_starts
-from forage.loop.runner import EvaluationEpisodes
 from forage.loop.visits import Visits
 
 
@@ -166,23 +164,3 @@ class DeviceLoop(Part):
     def next_rollout(self, state: DeviceState, clock: Clock) -> Experience:
         """Return the rollout that the next turn will collect, for inspection."""
         return self.collect(state, clock, jax.random.split(state.key, 4)[1]).rollout
-
-    def evaluate(
-        self,
-        state: LearnerState,
-        key: Key[Array, ""],
-        episodes: int,
-        max_steps: int,
-        pinned: PyTree[Array | None] = None,
-        sampled: bool | Bool[Array, ""] = False,
-        split: bool = True,
-    ) -> EvaluationEpisodes:
-        """Play fresh episodes, greedily or `sampled`, apart from training (leaves `episode ...`).
-
-        The tasks are those that `tasks.evaluation()` draws, with schedules at their end; `pinned`, shaped like one,
-        says what every one of them has.
-        An episode that has not ended after `max_steps`, or the horizon of its own task where that is later, counts as
-        it stands. Where there is an opponent the agent takes each seat in turn, and only its own reward counts. The
-        devices of a seed share the episodes if they are to be `split`.
-        """
-        return play_episodes(self, state, key, episodes, max_steps, pinned, sampled, split)

@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from forage.core import mesh
 from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, known_options
 from forage.core.types import Clock, Experience
+from forage.loop.device.evaluate import play_episodes
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.state import DeviceState
 from forage.loop.learner import ChunkStats, LearnerState, Report
@@ -121,7 +122,7 @@ def evaluate(
     """Play evaluation episodes for every seed. One compilation serves greedy and sampled actions."""
 
     def one(loop: DeviceLoop, state: LearnerState, key: Key[Array, ""]) -> Any:
-        return loop.evaluate(state, key, episodes, max_steps, sampled=sampled)
+        return play_episodes(loop, state, key, episodes, max_steps, sampled=sampled)
 
     return over_seeds(varied, one, learner, keys)
 
@@ -138,7 +139,7 @@ def evaluate_points(
     """Play evaluation episodes for every seed in each of many environments."""
 
     def one(loop: DeviceLoop, state: LearnerState, key: Key[Array, ""]) -> Any:
-        return jax.vmap(lambda point: loop.evaluate(state, key, episodes, max_steps, point, sampled))(points)
+        return jax.vmap(lambda point: play_episodes(loop, state, key, episodes, max_steps, point, sampled))(points)
 
     return over_seeds(varied, one, learner, keys)
 

@@ -16,7 +16,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, PyTree
 
 from forage.core import checkpoint, mesh, prng
-from forage.core.compiling import Background, kind
+from forage.core.compiling import Background, compile_program, kind
 from forage.core.host import Conversation
 from forage.core.ports import Evolver
 from forage.core.types import Clock, Experience
@@ -126,7 +126,9 @@ class DeviceRunner:
         if name not in self._programs:
             function, *arguments = prepare()
             before = next(reversed(self._programs.values()), None)  # one at a time: the loop is needed first
-            self._programs[name] = Background(lambda: function.lower(self.varied, *arguments).compile(), before)
+            self._programs[name] = Background(
+                functools.partial(compile_program, function, self.varied, *arguments), before
+            )
         return self._programs[name]
 
     def _loop(self) -> Background:

@@ -11,6 +11,7 @@ from gymnasium import spaces
 from test_sequence_agents import CLOCK, KEY, SPEC, STEPS, loop_of, record_episodes, train_agent
 
 from forage.core.types import Batch, ForageError
+from forage.loop.device.evaluate import play_episodes
 from forage.loop.learner import LearnerState
 from forage.memory.dataset import OpenedDataSet
 from forage_papers.agents.offline.trajectory_transformer import TrajectoryTransformer
@@ -106,7 +107,7 @@ def test_what_a_plan_begins_with():
 @pytest.mark.thorough
 def test_it_plans_the_best_return():
     loop, state = loop_of(PLANNER), LearnerState(train_agent(PLANNER, 400), (), (), ())
-    found = small.compute(lambda state: loop.evaluate(state, KEY, 4, 10).returns, state)
+    found = small.compute(lambda state: play_episodes(loop, state, KEY, 4, 10).returns, state)
     np.testing.assert_array_equal(found, STEPS)
 
 
