@@ -3,9 +3,9 @@
 import jax.numpy as jnp
 
 import forage
-from forage.behaviours.guide import Guide
 from forage.rewards.bonuses.rnd import RND
 from forage.starts.go_explore import GoExplore
+from forage_papers.behaviours.guide import Guide
 
 
 def pump(observation, key):

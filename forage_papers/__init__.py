@@ -85,6 +85,7 @@ PARTS = {
         "online-dpo": "forage_papers.agents.language.online_dpo:OnlineDPO",
         "xpo": "forage_papers.agents.language.online_dpo:XPO",
         "remax": "forage_papers.agents.settings:ReMax",
+        "sqirl": "forage_papers.agents.q_learning.sqirl:SQIRL",
     },
     "behaviour": {
         "ez-greedy": "forage_papers.behaviours.ez_greedy:EZGreedy",
@@ -96,6 +97,10 @@ PARTS = {
         "adaptive-temperature": "forage_papers.behaviours.adaptive_temperature:AdaptiveTemperature",
         "greedy-first-sample": "forage_papers.behaviours.greedy_first_sample:GreedyFirstSample",
         "reference-policy": "forage_papers.behaviours.reference_policy:ReferencePolicy",
+        "boltzmann": "forage_papers.behaviours.boltzmann:Boltzmann",
+        "parameter-noise": "forage_papers.behaviours.parameter_noise:ParameterNoise",
+        "guide": "forage_papers.behaviours.guide:Guide",
+        "takeover": "forage_papers.behaviours.takeover:Takeover",
     },
     "rewards": {
         "disagreement": "forage_papers.rewards.bonuses.disagreement:Disagreement",
@@ -110,6 +115,7 @@ PARTS = {
         "representation": "forage_papers.rewards.verifiers.representation:Representation",
         "progress": "forage_papers.rewards.verifiers.progress:Progress",
         "search-stages": "forage_papers.rewards.verifiers.search_stages:SearchStages",
+        "counts": "forage_papers.rewards.bonuses.counts:Counts",
     },
     "memory": {
         "reshuffled": "forage_papers.memory.reshuffled:ReshuffledReplay",
@@ -123,6 +129,7 @@ PARTS = {
         "self-imitation": "forage_papers.memory.self_imitation:SelfImitation",
         "teachers": "forage_papers.memory.teachers:Teachers",
         "lap": "forage_papers.memory.lap:LAP",
+        "shifted": "forage_papers.memory.shifted:ShiftedImages",
     },
     "tasks": {
         "filtered": "forage_papers.tasks.filtered:FilteredProblems",
@@ -133,11 +140,13 @@ PARTS = {
         "rising": "forage_papers.tasks.rising:Rising",
         "hints": "forage_papers.tasks.hints:Hints",
         "seele": "forage_papers.tasks.seele:Seele",
+        "phases": "forage_papers.tasks.phases:Phases",
     },
     "starts": {
         "latent-go-explore": "forage_papers.starts.latent_go_explore:LatentGoExplore",
         "branches": "forage_papers.starts.branches:Branches",
         "attention-branches": "forage_papers.starts.attention_branches:AttentionBranches",
+        "reference": "forage_papers.starts.reference:Reference",
     },
 }
 """The parts of each port, by name: `module:Class`."""

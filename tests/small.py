@@ -69,11 +69,6 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "ddpg": ("ddpg", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
     "recurrent-sac": ("recurrent-sac", "Pendulum-v1", REPLAY | HISTORIES),
     "recurrent-td3": ("recurrent-td3", "Pendulum-v1", REPLAY | HISTORIES),
-    "sqirl": (
-        "sqirl",
-        "DeepSea-20",
-        {"num_envs": 2, "rollout_length": 40, "regression_steps": 5, "hidden_sizes": (8,)},
-    ),
     "gumbel-search": (
         "gumbel-search",
         "CartPole-v1",

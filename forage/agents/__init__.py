@@ -31,7 +31,6 @@ PARTS = {
     "cal-ql": "actor_critic.offline.cal_ql:CalQL",
     "recurrent-sac": "actor_critic.recurrent.sac:RecurrentSAC",
     "recurrent-td3": "actor_critic.recurrent.td3:RecurrentTD3",
-    "sqirl": "q_learning.sqirl:SQIRL",
     "decision-transformer": "offline.decision_transformer:DecisionTransformer",
     "open-es": "evolution.open_es:OpenES",
     "gumbel-search": "search.gumbel_search:GumbelSearch",

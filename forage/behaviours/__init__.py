@@ -3,13 +3,9 @@
 PARTS = {
     "policy": "policy:AgentPolicy",
     "epsilon-greedy": "epsilon_greedy:EpsilonGreedy",
-    "boltzmann": "boltzmann:Boltzmann",
     "ornstein-uhlenbeck": "ornstein_uhlenbeck:OrnsteinUhlenbeck",
-    "parameter-noise": "parameter_noise:ParameterNoise",
-    "guide": "guide:Guide",
     "dagger": "dagger:DAgger",
     "self-play": "self_play:SelfPlay",
-    "takeover": "takeover:Takeover",
     "endpoint": "endpoint:Endpoint",
     "expert-text": "expert_text:ExpertText",
     "held-noise": "held_noise:HeldNoise",

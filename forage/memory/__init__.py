@@ -8,7 +8,6 @@ PARTS = {
     "episodes": "episodes:Episodes",
     "hindsight": "hindsight:Hindsight",
     "recorded": "recorded:RecordedMemory",
-    "shifted": "shifted:ShiftedImages",
     "dataset": "dataset:DataSet",
     "mixed": "mixed:MixedReplay",
 }

@@ -7,7 +7,6 @@ PARTS = {
     "normalise-return": "scaling:NormaliseReturn",
     "weighted": "weighted:WeightedRewards",
     "rnd": "bonuses.rnd:RND",
-    "counts": "bonuses.counts:Counts",
     "icm": "bonuses.icm:ICM",
     "gail": "adversarial.gail:GAIL",
     "airl": "adversarial.airl:AIRL",

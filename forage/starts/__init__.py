@@ -7,7 +7,6 @@ PARTS = {
     "groups": "groups:Groups",
     "prioritised-levels": "prioritised_levels:PrioritisedLevels",
     "snapshot": "snapshot:Snapshot",
-    "reference": "reference:Reference",
     "go-explore": "go_explore:GoExplore",
 }
 """By name: the module below this folder, and the class."""

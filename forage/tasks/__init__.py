@@ -2,7 +2,6 @@
 
 PARTS = {
     "same": "same:Same",
-    "phases": "phases:Phases",
     "contexts": "contexts:Contexts",
 }
 """By name: the module below this folder, and the class."""

@@ -204,7 +204,6 @@ FROM_EPISODES = {
 """Agents that learn the episodes of a data set with all actions as sequences, and their updates."""
 
 ELSEWHERE = {
-    "sqirl": "Its values are of the steps that are left; its plans are in test_sqirl.py.",
     "vdn": "Its values are those of a team, and one agent is none; it learns the paper's game in test_vdn.py.",
     "grpo": "It writes text, which probes do not take: language/test_grpo.py.",
     "dr-grpo": "Likewise: language/test_relatives.py.",

@@ -10,10 +10,8 @@ from small import at_once, keep_compiled
 from tiers import first
 
 import forage
-from forage.agents.q_learning.dqn import DQN
 from forage.agents.q_learning.vdn import VDN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
-from forage.behaviours.guide import Guide
 from forage.config.resolve import resolve
 from forage.core.ports import ActInputs
 from forage.core.spaces import PRESENCE, PRESENT
@@ -255,8 +253,5 @@ def test_bad_input():
 
     with pytest.raises(ForageError, match="VDN learns from transitions of a whole team, and Singles keeps those of"):
         make_one("teams:TwoStep", memory=Singles())
-    spec = spec_of(TwoStep(), "two steps")
-    with pytest.raises(ForageError, match="VDN acts for a whole team"):
-        Guide((VDN(), ()), steps=3).check(DQN(), spec)
     with pytest.raises(ForageError, match="VDN acts for a team, and has no probabilities"):
         VDN().probabilities((), jnp.zeros(3), False)

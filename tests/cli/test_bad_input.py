@@ -186,7 +186,6 @@ COMMANDS: list[tuple[str, str]] = [
     ("check CartPole-v1 --env.gravty 3", "no option 'gravty'. Did you mean 'gravity'"),
     ("check CartPole-v1 --wrap zzz", "Unknown wrapper 'zzz'"),
     ("list wraps", "Unknown kind 'wraps'. Did you mean 'wrappers'"),
-    ("train ppo CartPole-v1 --behaviour guide --behaviour.policy x", "cannot be given on the command line"),
     (
         "train ppo CartPole-v1 --behaviour policy --behaviour.random-steps 9",
         "PPO learns only from actions that it chose itself, and the first random_steps are not; leave random_steps out",

@@ -83,8 +83,6 @@ PLACES = [
     (("environment", "id"), "pack.inner:Env"),
     (("environment", "id"), "gymnasium:evil:Env-v0"),
     (("environment", "id"), "GYMNASIUM:evil:Env-v0"),
-    (("behaviour",), {"part": "takeover", "person": "{evil}:Env"}),
-    (("behaviour",), {"part": "takeover", "person": "evil:Env"}),
 ]
 
 

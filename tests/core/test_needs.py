@@ -20,13 +20,13 @@ from forage.core.ranges import check_minibatches, check_order, check_segments
 from forage.core.spaces import MASK, OneHot
 from forage.core.types import ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
-from forage.tasks.phases import Phases
+from forage.tasks.contexts import Contexts
 from forage.tasks.same import Same
 
 VECTOR, TWO = spaces.Box(-1, 1, (4,)), spaces.Discrete(2)
 LINE = spaces.Box(-1, 1, (1,))
 HERE = Spec("Here", VECTOR, TWO, horizon=50)
-TASKS = Phases("length", (0.5, 1.0), (10,))
+TASKS = Contexts(("length=0.5:1",))
 
 
 class Plain(Behaviour):
@@ -115,7 +115,7 @@ def test_what_the_agent_and_the_tasks_lack_is_one_sentence():
     ):
         with pytest.raises(ForageError, match=says):
             check_needs(Plain(needs), HERE, agent)
-    with pytest.raises(ForageError, match="Plain needs one task, and Phases draws several; use --tasks same"):
+    with pytest.raises(ForageError, match="Plain needs one task, and Contexts draws several; use --tasks same"):
         check_needs(Plain(Needs(same_task=True)), HERE, tasks=TASKS)
     with pytest.raises(ForageError, match=r"^Plain goes home, and Here does not provide them; take the bus.$"):
         check_needs(

@@ -121,7 +121,7 @@ def test_which_numbers_take_one():
         assert not takes_schedule(forage.PPO, name)
     assert takes_schedule(forage.TD3, "exploration_noise")
     assert takes_schedule(registry.part_class("behaviour", "epsilon-greedy"), "schedule")
-    assert not takes_schedule(registry.part_class("behaviour", "takeover"), "fraction")
+    assert not takes_schedule(registry.part_class("behaviour", "epsilon-greedy"), "fraction")
     for starts, name in (("archive", "probability"), ("go-explore", "probability")):
         assert takes_schedule(registry.part_class("starts", starts), name)
     for name in ("rank_temperature", "staleness", "replay_probability"):

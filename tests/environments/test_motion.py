@@ -1,7 +1,5 @@
 """Following a motion: the clip, the tracking error, starts and ends of episodes, and refusals."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +8,6 @@ from small import compute
 
 from forage.environments.classic.pendulum import Pendulum
 from forage.environments.wrappers.motion import Motion, read_clip, record_clip
-from forage.starts.reference import Reference
 
 
 def push(observation):
@@ -57,16 +54,3 @@ def test_a_lost_motion_is_terminated_and_not_the_end_of_the_clock(clip):
 
     lost, kept = compute(lambda: (last(strict), last(lenient)))
     assert lost.terminated and not lost.truncated and kept.truncated and not kept.terminated
-
-
-def test_episodes_begin_in_every_frame_but_the_last(clip):
-    motion = Motion(Pendulum(), clip, (0, 1), (2,))
-    begin = functools.partial(Reference(probability=0.5).begin, (), motion, index=jnp.int32(0))
-    states, seen, _ = compute(lambda: jax.vmap(lambda key: begin(key=key))(jax.random.split(jax.random.key(0), 500)))
-    assert set(states.own) == set(range(11)) and abs((states.own == 0).mean() - (0.5 + 0.5 / 11)) < 0.08
-    np.testing.assert_allclose(seen[:, :3], read_clip(clip)["observation"][states.own])
-    angle = states.inner.variables[:, 0]
-    np.testing.assert_allclose(seen[:, 0], np.cos(angle), atol=1e-5)  # the state is that frame's
-    np.testing.assert_array_equal(states.inner.time, states.own)
-    first = compute(lambda: motion.reset(jax.random.key(5)))[0]
-    assert first.own == 0

@@ -22,8 +22,6 @@ CASES: dict[str, tuple[Any, ...]] = {  # behaviour, its options, agent, its opti
     "ornstein-uhlenbeck": ("ornstein-uhlenbeck", {}, "td3", REPLAY, PENDULA),
     "gsde": ("held-noise", {"interval": 3}, "ppo", PPO | {"state_dependent_noise": True}, PENDULA),
     "gsde-sac": ("held-noise", {}, "sac", REPLAY | {"state_dependent_noise": True}, "gymnasium:Pendulum-v1"),
-    "parameter-noise": ("parameter-noise", {"adaptation": 1.5}, "td3", REPLAY, PENDULA),
-    "parameter-noise-host": ("parameter-noise", {}, "dqn", REPLAY, "gymnasium:CartPole-v1"),
 }
 
 

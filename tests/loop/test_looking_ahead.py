@@ -12,7 +12,6 @@ import small
 from small import PPO as OPTIONS
 
 from forage.agents.policy_gradient.ppo import PPO
-from forage.behaviours.guide import Guide
 from forage.behaviours.policy import AgentPolicy
 from forage.config.resolve import resolve
 from forage.core import prng
@@ -114,19 +113,6 @@ def test_who_does_not_look_ahead_hears_nothing_of_the_world():
     assert policy.act(observation, world=World(environment, state)) == Policy(agent, policy.state, spec).act(
         observation
     )
-
-
-def test_a_guide_that_looks_ahead_is_refused_and_one_beside_it_leads():
-    guide = loop_of(Same()).agent
-    spec = spec_of(table(), "a table")
-    loop = loop_of(Same(), behaviour=Guide((guide, guide.init(KEY, spec)), steps=2))
-    with pytest.raises(ForageError, match="looks ahead"):
-        loop.check()
-    loop = loop_of(ShuffledTasks(), behaviour=Guide(lambda observation, key: jnp.int32(0), steps=2, schedule="random"))
-    loop.check()
-    rollout = jax.jit(lambda: loop.next_rollout(loop.init(KEY), CLOCK))()
-    own = rollout.source == 0
-    assert own.any() and not own.all() and (rollout.reward[own] == 1).all()
 
 
 @pytest.mark.parametrize(

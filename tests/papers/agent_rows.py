@@ -80,6 +80,11 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "mr-q-discrete": ("mr-q", "CartPole-masked", MRQ),
     "bootstrapped-dqn": ("bootstrapped-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "heads": 3}),
     "q-learning": ("q-learning", "tabular:Garnet-20", REPLAY),
+    "sqirl": (
+        "sqirl",
+        "DeepSea-20",
+        {"num_envs": 2, "rollout_length": 40, "regression_steps": 5, "hidden_sizes": (8,)},
+    ),
 }
 small.ROWS |= AGENTS
 small.PARTS["ppo-lagrangian"] = {"rewards": WeightedRewards(("reward",), (1.0,))}

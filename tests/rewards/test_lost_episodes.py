@@ -12,7 +12,6 @@ from forage.config import part_options, registry
 from forage.core.ports import Rewards
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
-from forage.rewards.bonuses.counts import Counts
 from forage.rewards.bonuses.rnd import RND
 from forage.rewards.scaling import NormaliseReturn, Scale
 
@@ -20,9 +19,9 @@ SMALL = {"hidden_sizes": (4,), "minibatch_size": 6, "embedding_size": 3}
 CASES = {
     "normalise-return": lambda: NormaliseReturn(),
     "nested": lambda: RND(**SMALL, schedule="balanced", inner=Scale(0.5, inner=NormaliseReturn(inner=Scale(2.0)))),
-    "counts": lambda: Counts(episode_size=8),
 }
-SPACES = {"counts": gymnasium.spaces.Discrete(3)}
+SPACES: dict[str, gymnasium.Space] = {}
+"""Observations of cases that are not vectors."""
 
 
 def rollout_of(name, reward, truncated):
@@ -33,7 +32,7 @@ def rollout_of(name, reward, truncated):
     return rollout._replace(observation=seen, next_observation=seen[::-1], action=np.zeros((3, 2), np.int32))
 
 
-@pytest.mark.parametrize("name", gate_cases(CASES, ["normalise-return", "counts"]))
+@pytest.mark.parametrize("name", gate_cases(CASES, ["normalise-return"]))
 def test_a_lost_episode_is_as_one_truncated_at_the_newest_step(name):
     rewards, spec = CASES[name](), spec_of(SPACES.get(name))
     reward = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]

@@ -17,12 +17,10 @@ import small
 from small import PPO, differing, differing_files
 from tiers import gate_cases
 
-from forage.behaviours.guide import Guide
 from forage.config import part_options, registry
 from forage.config.resolve import from_config, resolve
 from forage.config.run_config import RunConfig
 from forage.core import checkpoint
-from forage.core.types import ForageError
 from forage.runs.run import Run
 from forage.starts.snapshot import Snapshot
 
@@ -46,6 +44,7 @@ class Case(NamedTuple):
     sweep: dict[str, list[float]] = {}
     environment: str | None = None
     without: tuple[str, ...] = ()  # options of the row that have no effect there
+    given: tuple[str, ...] = ()  # ports whose parts hold Python objects, which are given again
 
 
 RND = {"embedding_size": 4, "hidden_sizes": (4,), "minibatch_size": 8}
@@ -62,14 +61,6 @@ CASES: dict[str, Case] = {
     "ppo-explores": Case("ppo", lambda: {"starts": part("starts", "go-explore", capacity=16, explore=0.5, burst=5)}),
     "ppo-prioritised-levels": Case("ppo", lambda: {"starts": part("starts", "prioritised-levels", number=8)}),
     "ppo-taught": Case("ppo", lambda: {"starts": Snapshot(lean, episodes=2, steps=8, every=3, share=0.7, truncate=4)}),
-    "ppo-guided": Case(
-        "ppo",
-        lambda: {
-            "behaviour": Guide(lean, steps=5, stages=2, episodes=1),
-            "rewards": part("rewards", "normalise-return"),
-            "tasks": part("tasks", "contexts", train=("length=0.2:1.0", "force=linear:5:15:300")),
-        },
-    ),
     "ppo-wrapped": Case(
         "ppo",
         lambda: {
@@ -96,12 +87,6 @@ CASES: dict[str, Case] = {
             "memory": part("memory", "prioritised", capacity=32),  # so small that it is overwritten
             "behaviour": part("behaviour", "epsilon-greedy", fraction=0.5),
         },
-    ),
-    "dqn-shifted": Case(
-        "dqn",
-        lambda: {"memory": part("memory", "shifted", pixels=1)},
-        environment="minatar:Breakout",
-        without=("hidden_sizes",),
     ),
     "sac-renewed": Case("sac", options={"reset_interval": 20, "recycle_interval": 6, "dormant_threshold": 0.3}),
     "ppo-bang-bang": Case("ppo-continuous", options={"bang_bang": True}),
@@ -132,11 +117,6 @@ CASES: dict[str, Case] = {
     "host": Case("ppo", environment="gymnasium:CartPole-v1"),
     "host-waits": Case(
         "impala", lambda: {"memory": part("memory", "queue", lag=10)}, environment="gymnasium:CartPole-v1"
-    ),
-    "host-takeover": Case(
-        "dqn-gru",
-        lambda: {"behaviour": part("behaviour", "takeover", fraction=0.6, takes=0.05, gives=0.01)},
-        environment="CartPole-v1",  # native, and stepped on the host
     ),
     "host-replay": Case("dqn", environment="gymnasium:CartPole-v1"),
     "host-archive": Case(
@@ -231,8 +211,7 @@ def test_resumed_is_as_if_never_stopped(name, tmp_path):
     runner.advance(half)
 
     config = json.loads(json.dumps(setup.config()))
-    given = {"behaviour": setup.behaviour} if isinstance(setup.behaviour, Guide) else {}
-    given |= {"starts": setup.starts} if isinstance(setup.starts, Snapshot) else {}
+    given = {port: getattr(setup, port) for port in case.given}
     again = from_config(config, **given).runner()
     state, header = checkpoint.load_tree(tmp_path / "half.npz", again.shapes())
     again.restore(state, header["steps"])
@@ -243,12 +222,6 @@ def test_resumed_is_as_if_never_stopped(name, tmp_path):
     moved = differing(jax.tree.map(plain, runner.state), before)
     assert any("key" in leaf for leaf in moved)
     assert any(".agent" in leaf for leaf in moved), "nothing was learned in the second half, so nothing was tested"
-
-
-def test_a_part_that_is_a_python_object_must_be_given_again():
-    config = json.loads(json.dumps(setup_of(CASES["ppo-guided"]).config()))
-    with pytest.raises(ForageError, match=r"guide's policy was a Python object.*resume\(directory, behaviour="):
-        from_config(config)
 
 
 LONG = [

@@ -29,8 +29,8 @@ from forage.starts.backward import first_lesson, judge, trail_to
 from forage.starts.cell_archive import Link, empty, no_link, oldest
 from forage.starts.cells import NONE, Cells, Scale, row_hash
 from forage.starts.go_explore import EpisodeMark, GoExplore, Path
-from forage.tasks.phases import Phases
 from forage.tasks.same import Same
+from forage_papers.tasks.phases import Phases
 
 KEY = jax.random.key(0)
 CLOCK = Clock(jnp.int32(0), jnp.float32(1000))

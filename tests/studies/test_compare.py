@@ -71,7 +71,7 @@ def test_only_like_is_compared(lying, options, what):
 @pytest.mark.parametrize(
     "options",
     [
-        {"agent": "dqn", "memory": "prioritised", "behaviour": "boltzmann"},
+        {"agent": "dqn", "memory": "prioritised", "behaviour": "held-noise"},
         {"rewards": "rnd"},
         {"starts": Levels(5)},
         # What is drawn in training alone makes no other score: where evaluation is in the usual physics, both are.
@@ -185,7 +185,7 @@ def test_labels_are_the_shortest_ends_of_paths_that_differ(lying):
 def test_steps_of_a_run_from_data_are_updates(lying):
     runs = [Run(lying(name)) for name in ("lived", "read", "moved")]
     runs[1].config["memory"] = {"part": "dataset", "file": "a.npz"}
-    runs[2].config["memory"] = {"part": "shifted", "inner": {"part": "dataset", "file": "a.npz"}}
+    runs[2].config["memory"] = {"part": "recorded", "inner": {"part": "dataset", "file": "a.npz"}}
     assert [run.unit for run in runs] == ["environment steps", "updates", "updates"]
     assert step_unit(runs[1:]) == "updates" and step_unit(runs) == "environment steps, or updates"
 

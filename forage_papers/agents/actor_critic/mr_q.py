@@ -54,7 +54,7 @@ from forage.ops.episodes import alive
 from forage.ops.every import run_if, shared_by_seeds
 from forage.ops.optimiser import Optimiser, make_named_optimiser
 from forage.ops.rows import merge_time, standardise_rows, weighted_mean
-from forage.ops.shift import shift_picture
+from forage_papers.ops.shift import shift_picture
 from forage_papers.ops.two_hot import symexp, two_hot
 
 

@@ -247,6 +247,7 @@ ELSEWHERE = {
     "raft": "Likewise: language/test_relatives_papers.py.",
     "online-dpo": "Likewise: language/test_language_agents.py.",
     "xpo": "Likewise: language/test_language_agents.py.",
+    "sqirl": "Its values are of the steps that are left; its plans are in test_sqirl.py.",
 }
 """Agents without a row, and the reason why a probe cannot check them."""
 

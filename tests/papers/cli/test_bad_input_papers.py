@@ -9,6 +9,7 @@ from forage.config.ranges import Range, check_ranges, range_of
 from forage.core.types import ForageError
 
 COMMANDS = [
+    ("train ppo CartPole-v1 --behaviour guide --behaviour.policy x", "cannot be given on the command line"),
     ("train maxinfo-sac Pendulum-v1 --initial-information 0", "initial-information of maxinfo-sac is above 0, not 0"),
     ("train ucbvi tabular:Chain-5 --failure 0", "failure of ucbvi is above 0 and below 1, not 0"),
     ("train ucbvi tabular:Chain-5 --failure 1", "failure of ucbvi is above 0 and below 1, not 1"),

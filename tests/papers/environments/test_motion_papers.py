@@ -10,9 +10,9 @@ from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.pendulum import Pendulum
 from forage.environments.wrappers.motion import Motion, record_clip
 from forage.environments.wrappers.time import TimeLimit
-from forage.starts.reference import Reference
 from forage.tasks.same import Same
 from forage_papers.rewards.tracking import Tracking
+from forage_papers.starts.reference import Reference
 
 
 def push(observation):
@@ -61,3 +61,16 @@ def test_a_run_follows_a_clip_from_the_command_line(clip, tmp_path, capsys):
     words += ("--seeds", "1", "--num-envs", "2", "--rollout-length", "8", "--hidden-sizes", "8", "--minibatches", "2")
     assert small.run_command(capsys, "train", "ppo", "Pendulum-v1", *words, "--directory", tmp_path / "run")[0] == 0
     assert small.run_command(capsys, "evaluate", tmp_path / "run", "--episodes", "2")[0] == 0
+
+
+def test_episodes_begin_in_every_frame_but_the_last(clip):
+    motion = Motion(Pendulum(), clip, (0, 1), (2,))
+    begin = functools.partial(Reference(probability=0.5).begin, (), motion, index=jnp.int32(0))
+    states, seen, _ = compute(lambda: jax.vmap(lambda key: begin(key=key))(jax.random.split(jax.random.key(0), 500)))
+    assert set(states.own) == set(range(11)) and abs((states.own == 0).mean() - (0.5 + 0.5 / 11)) < 0.08
+    np.testing.assert_allclose(seen[:, :3], read_clip(clip)["observation"][states.own])
+    angle = states.inner.variables[:, 0]
+    np.testing.assert_allclose(seen[:, 0], np.cos(angle), atol=1e-5)  # the state is that frame's
+    np.testing.assert_array_equal(states.inner.time, states.own)
+    first = compute(lambda: motion.reset(jax.random.key(5)))[0]
+    assert first.own == 0

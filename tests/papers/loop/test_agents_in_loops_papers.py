@@ -20,6 +20,8 @@ BEHAVIOURS = {
     "ez-greedy": ("ez-greedy", {"end": 1.0, "longest": 20}, "dqn", REPLAY, POLES),
     "pink": ("pink", {}, "ppo", PPO, PENDULA),
     "lesson-host": ("action-advice", {"capacity": 64, "batch_size": 4}, "dqn", REPLAY, "gymnasium:CartPole-v1"),
+    "parameter-noise": ("parameter-noise", {"adaptation": 1.5}, "td3", REPLAY, PENDULA),
+    "parameter-noise-host": ("parameter-noise", {}, "dqn", REPLAY, "gymnasium:CartPole-v1"),
 }
 behaviours.ROWS |= BEHAVIOURS
 test_stopped_and_gone_on_with = repeat(behaviours.test_stopped_and_gone_on_with, BEHAVIOURS)

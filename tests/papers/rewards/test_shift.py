@@ -6,8 +6,8 @@ import small
 from reward_helpers import KEY, experience_of, learn, relabel, spec_of
 
 from forage.core.types import ForageError
-from forage.rewards.bonuses.counts import Counts
 from forage.rewards.scaling import Scale
+from forage_papers.rewards.bonuses.counts import Counts
 from forage_papers.rewards.shift import Shift
 
 

@@ -1,14 +1,18 @@
 """Agents and parts of papers stop anywhere and continue as if never stopped, as the core's do (`test_resume`)."""
 
+import json
 from pathlib import Path
 
 import pytest
 import test_resume as core
 from agent_rows import AGENTS
-from test_resume import Case, check_places, part, reward
+from test_resume import Case, check_places, part, reward, setup_of
 from tiers import repeat
 
 import forage_papers
+from forage.config.resolve import from_config
+from forage.core.types import ForageError
+from forage_papers.behaviours.guide import Guide
 
 CASES: dict[str, Case] = {
     **{name: Case(name) for name in AGENTS if name != "ppo-lagrangian"},
@@ -37,6 +41,26 @@ CASES: dict[str, Case] = {
     "ppo-lagrangian": Case(
         "ppo-lagrangian",
         lambda: {"rewards": part("rewards", "weighted", names=("reward",), weights=(1.0,))},
+    ),
+    "ppo-guided": Case(
+        "ppo",
+        lambda: {
+            "behaviour": Guide(core.lean, steps=5, stages=2, episodes=1),
+            "rewards": part("rewards", "normalise-return"),
+            "tasks": part("tasks", "contexts", train=("length=0.2:1.0", "force=linear:5:15:300")),
+        },
+        given=("behaviour",),
+    ),
+    "dqn-shifted": Case(
+        "dqn",
+        lambda: {"memory": part("memory", "shifted", pixels=1)},
+        environment="minatar:Breakout",
+        without=("hidden_sizes",),
+    ),
+    "host-takeover": Case(
+        "dqn-gru",
+        lambda: {"behaviour": part("behaviour", "takeover", fraction=0.6, takes=0.05, gives=0.01)},
+        environment="CartPole-v1",  # native, and stepped on the host
     ),
 }
 # Every rewards part stops and resumes, without a row of its own.
@@ -76,3 +100,9 @@ ELSEWHERE = {
 def test_every_agent_is_stopped_and_resumed():
     agents = [name for name in forage_papers.PARTS["agent"] if name != "procedure-cloning"]
     check_places(CASES.values(), ELSEWHERE, Path(__file__).parents[1], agents)
+
+
+def test_a_part_that_is_a_python_object_must_be_given_again():
+    config = json.loads(json.dumps(setup_of(CASES["ppo-guided"]).config()))
+    with pytest.raises(ForageError, match=r"guide's policy was a Python object.*resume\(directory, behaviour="):
+        from_config(config)

@@ -20,10 +20,10 @@ from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
-from forage.tasks.phases import Phases
 from forage.tasks.same import Same
 from forage_papers.starts.latent import Transition, density, smallest
 from forage_papers.starts.latent_go_explore import LatentGoExplore, drawn_rank
+from forage_papers.tasks.phases import Phases
 
 KEY = jax.random.key(0)
 

@@ -12,17 +12,17 @@ import forage
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.policy import AgentPolicy
-from forage.behaviours.takeover import SCRIPTS, Person, ScriptedPerson, Takeover
 from forage.config.resolve import resolve
 from forage.core.ports import InterventionContext
 from forage.core.types import Clock, ForageError
 from forage.runs import training
+from forage_papers.behaviours.takeover import SCRIPTS, Person, ScriptedPerson, Takeover
 
 small.keep_compiled()
 DQN = small.REPLAY | {"hidden_sizes": (8,)}
 OWN = '''
 import numpy as np
-from forage.behaviours.takeover import Person
+from forage_papers.behaviours.takeover import Person
 
 
 class Tired(Person):
@@ -145,7 +145,7 @@ def test_what_a_person_raises_loses_nothing_that_was_learned(tmp_path, monkeypat
     file.write_text(OWN.replace("MORE", ""))
     for name in [name for name in small.sys.modules if "clumsy" in name]:
         del small.sys.modules[name]
-    from forage.behaviours import takeover
+    from forage_papers.behaviours import takeover
 
     takeover.load_person.cache_clear()
     code, _, said = small.run_command(capsys, "resume", tmp_path / "run", "--quiet", "--anyway")

@@ -8,9 +8,9 @@ from check_helpers import check
 
 from forage.agents.actor_critic.sac_discrete import SACDiscrete
 from forage.agents.q_learning.dqn import DQN
-from forage.behaviours.boltzmann import Boltzmann
 from forage.config.ranges import check_ranges
 from forage.core.types import ForageError
+from forage_papers.behaviours.boltzmann import Boltzmann
 
 AGENT = Values(action=jnp.array([1.0, 2.0, 0.0, 1.5]))
 

@@ -15,12 +15,12 @@ from gymnasium import spaces
 from forage.agents.actor_critic.sac_discrete import SACDiscrete
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.q_learning.dqn import DQN
-from forage.behaviours.parameter_noise import SCALES, ParameterNoise, ParameterNoiseState, log_policy, perturb
 from forage.config.ranges import check_ranges
 from forage.core import prng
 from forage.core.ports import ActContext
 from forage.core.types import AGENT, GONE, Experience, ForageError, Spec
 from forage.nn.layers import Conv, Linear
+from forage_papers.behaviours.parameter_noise import SCALES, ParameterNoise, ParameterNoiseState, log_policy, perturb
 
 
 class Line(NamedTuple):

@@ -10,7 +10,6 @@ from check_helpers import check
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
-from forage.behaviours.guide import Curriculum, Guide
 from forage.core.ports import ActContext, ActInputs, HiddenState
 from forage.core.types import AGENT, GONE, GUIDE, Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
@@ -23,6 +22,7 @@ from forage.nn.networks import GRUState
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
+from forage_papers.behaviours.guide import Curriculum, Guide
 
 
 def spec_of(environment):

@@ -12,7 +12,6 @@ from check_helpers import check
 from gymnasium import spaces
 from tiers import gate_cases
 
-from forage.agents.q_learning.sqirl import SQIRL, Place, returns_to_go
 from forage.behaviours.policy import AgentPolicy
 from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -26,6 +25,7 @@ from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
+from forage_papers.agents.q_learning.sqirl import SQIRL, Place, returns_to_go
 
 KEY = jax.random.key(0)
 

@@ -14,7 +14,7 @@ from forage.core.ports import ActContext, Agent, Environment
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, ForageError, Spec
 from forage.memory.around import MemoryWrapper
-from forage.ops.shift import shift_picture
+from forage_papers.ops.shift import shift_picture
 
 
 class ShiftedImages(MemoryWrapper):

@@ -20,7 +20,7 @@ from forage.core.spaces import Tokens, describe_space, observation_part, spaces_
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.encoders import OneHot
 from forage.rewards.bonuses.base import Bonus
-from forage.rewards.bonuses.first_visits import Episode, empty_episode, first_visits
+from forage_papers.rewards.bonuses.first_visits import Episode, empty_episode, first_visits
 
 MOST = 2**20
 """Most states that are counted in a cell each."""

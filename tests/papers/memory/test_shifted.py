@@ -13,9 +13,9 @@ from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.data import files
 from forage.data.logged import Transitions
 from forage.memory.dataset import DataSet
-from forage.memory.shifted import ShiftedImages
 from forage.memory.uniform import UniformReplay
-from forage.ops.shift import shift_picture
+from forage_papers.memory.shifted import ShiftedImages
+from forage_papers.ops.shift import shift_picture
 
 
 def test_by_hand():

@@ -8,7 +8,7 @@ import pytest
 from forage.core.types import ForageError
 from forage.environments.tabular.mdp import Tabular
 from forage.runs.curve import read_rows
-from forage.studies import horizon
+from forage_papers.studies import horizon
 
 
 def two_ways():

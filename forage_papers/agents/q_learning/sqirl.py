@@ -9,7 +9,7 @@ arXiv 2312.08369, algorithm 1, shallow Q-iteration via reinforcement learning. F
 4. decide: at time i of an episode, the action of highest Q.
 
 Exploration is random throughout, and only k - 1 steps are planned: what this solves has a short effective horizon.
-`forage.studies.horizon` measures it, and `environments/tabular/horizon.py` works it out for arrays.
+`forage_papers.studies.horizon` measures it, and `environments/tabular/horizon.py` works it out for arrays.
 
 Any regression will do; here it is a network of its own for each time step, trained from a fresh start on the newest
 rollout. The authors' deep version has one network for all times, which it never starts afresh, and learns from all that

@@ -133,7 +133,7 @@ def load_person(target: str) -> Person:
     """Return the person that `module:Class` or `file.py:Class` names, the same one for all seeds."""
     cls = load_class(target)
     if not issubclass(cls, Person):
-        raise ForageError(f"{target} is no person; a subclass of forage.behaviours.takeover.Person works.")
+        raise ForageError(f"{target} is no person; a subclass of forage_papers.behaviours.takeover.Person works.")
     return cls()
 
 

@@ -5,7 +5,7 @@ arXiv 2312.08369, section 4. Shallow Q-iteration is run with ever more steps k o
 each decision, and H = k + log_A m is least over those that solve the task, A being the number of actions. To have m
 of them exactly, SQIRL learns from the first whole episode of each of m environments and from no other:
 
-    from forage.studies.horizon import measure
+    from forage_papers.studies.horizon import measure
     measure("tabular:GridWorld-3x4", solved=0.6)
 
 Of arrays it is worked out instead: `forage.environments.tabular.horizon`.
@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forage.agents.q_learning.sqirl import SQIRL
 from forage.core.ports.checking import check_agent
 from forage.core.types import ForageError
 from forage.environments import make, spec_of
 from forage.nn.distributions import Actions
 from forage.runs import training
+from forage_papers.agents.q_learning.sqirl import SQIRL
 
 
 class HorizonTrial(NamedTuple):

@@ -12,7 +12,7 @@ from tiers import first
 
 from forage.core.spaces import Tokens
 from forage.core.types import GONE, ForageError
-from forage.rewards.bonuses.counts import Counts, SimHash, primes_below
+from forage_papers.rewards.bonuses.counts import Counts, SimHash, primes_below
 
 BOX, NUMBER = gymnasium.spaces.Box, gymnasium.spaces.Discrete
 
