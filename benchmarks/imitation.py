@@ -26,7 +26,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import forage
-from forage.behaviours.dagger import DAgger
 from forage.config.resolve import resolve
 from forage.core import checkpoint
 from forage.core.ports import Environment
@@ -38,6 +37,7 @@ from forage.memory.mixed import MixedReplay
 from forage.rewards.adversarial.airl import AIRL
 from forage.rewards.adversarial.gail import GAIL
 from forage.studies.claims.played import episodes, pump
+from forage_papers.behaviours.dagger import DAgger
 from forage_papers.memory.sqil import SQIL
 
 RESULTS = Path(__file__).parent / "results" / "imitation.json"

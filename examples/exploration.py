@@ -4,8 +4,8 @@ import jax.numpy as jnp
 
 import forage
 from forage.rewards.bonuses.rnd import RND
-from forage.starts.go_explore import GoExplore
 from forage_papers.behaviours.guide import Guide
+from forage_papers.starts.go_explore import GoExplore
 
 
 def pump(observation, key):

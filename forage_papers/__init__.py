@@ -101,6 +101,7 @@ PARTS = {
         "parameter-noise": "forage_papers.behaviours.parameter_noise:ParameterNoise",
         "guide": "forage_papers.behaviours.guide:Guide",
         "takeover": "forage_papers.behaviours.takeover:Takeover",
+        "dagger": "forage_papers.behaviours.dagger:DAgger",
     },
     "rewards": {
         "disagreement": "forage_papers.rewards.bonuses.disagreement:Disagreement",
@@ -147,6 +148,9 @@ PARTS = {
         "branches": "forage_papers.starts.branches:Branches",
         "attention-branches": "forage_papers.starts.attention_branches:AttentionBranches",
         "reference": "forage_papers.starts.reference:Reference",
+        "archive": "forage_papers.starts.archive:Archive",
+        "snapshot": "forage_papers.starts.snapshot:Snapshot",
+        "go-explore": "forage_papers.starts.go_explore:GoExplore",
     },
 }
 """The parts of each port, by name: `module:Class`."""
@@ -163,5 +167,6 @@ RANGES = {
 }
 
 PRESETS = "forage_papers.presets:PRESETS"
+INNER = {"forage_papers.starts.cells:Cells": ("forage.starts.cells:Cells",)}
 ALIASES = dict.fromkeys(("sarsa", "tabular_q", "expected_sarsa"), "q-learning")
 CLAIMS = "forage_papers.claims"

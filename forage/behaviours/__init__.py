@@ -4,7 +4,6 @@ PARTS = {
     "policy": "policy:AgentPolicy",
     "epsilon-greedy": "epsilon_greedy:EpsilonGreedy",
     "ornstein-uhlenbeck": "ornstein_uhlenbeck:OrnsteinUhlenbeck",
-    "dagger": "dagger:DAgger",
     "self-play": "self_play:SelfPlay",
     "endpoint": "endpoint:Endpoint",
     "expert-text": "expert_text:ExpertText",

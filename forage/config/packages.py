@@ -8,6 +8,7 @@ before somebody names it:
     MEANINGS  by the name of an option, the sentence that explains it in every part of the package
     RANGES    by the name of an option, its `forage.core.ranges.Range` as a tuple
     CLAIMS    the package with files of its claims; see `forage.studies.claims.rows`
+    INNER     `module:Class` of parts that only its other parts contain, each with a tuple of its former names
     ALIASES   names that other libraries have for its parts, each with the name here
     PAGES     the address of a site with a page NAME for each part
 
@@ -51,6 +52,7 @@ class Package(NamedTuple):
     claims: str
     pages: str
     aliases: dict[str, str]
+    inner: dict[str, tuple[str, ...]]
 
     def find_target(self, name: str) -> str | None:
         """Return `module:Class` of one of its parts; None if it has no part of this name."""
@@ -134,6 +136,7 @@ def load_tables(name: str, title: str = "", own: bool = False) -> Package:
         texts["CLAIMS"],
         texts["PAGES"],
         texts_by_name(module, "ALIASES", "name", "part"),
+        inner_of(module),
     )
 
 
@@ -148,6 +151,14 @@ def texts_by_name(module: ModuleType, table: str, key: str, value: str) -> dict[
     if not isinstance(found, dict) or not all(isinstance(text, str) for pair in found.items() for text in pair):
         raise ForageError(f"{table} of {module.__name__} has to give each {key} a {value}")
     return found
+
+
+def inner_of(module: ModuleType) -> dict[str, tuple[str, ...]]:
+    """Return the table INNER of a module. Raise `ForageError` if it is no table of the former names of parts."""
+    found = getattr(module, "INNER", {})
+    if not isinstance(found, dict) or not all(map(is_target, found)):
+        raise ForageError(f"INNER of {module.__name__} has to give each 'module:Class' a tuple of its former names")
+    return {target: tuple(former) for target, former in found.items()}
 
 
 def ranges_of(module: ModuleType) -> dict[str, Range]:
@@ -211,6 +222,12 @@ def name_here(name: str) -> str | None:
     """Return the name of the part that other libraries call `name`; None without such a package."""
     word = name.lower().replace("-", "_")
     return next((package.aliases[word] for package in load_packages() if word in package.aliases), None)
+
+
+def inner_targets() -> dict[str, str]:
+    """Return `module:Class` of each part that only parts of packages contain, by its present and its former names."""
+    tables = (package.inner for package in load_packages())
+    return {name: target for table in tables for target, former in table.items() for name in (target, *former)}
 
 
 def target_in(title: str, name: str) -> str:

@@ -57,7 +57,6 @@ INNER = {
     "forage.core.frozen:FrozenPolicy",
     "forage.data.demonstrations:Demonstrations",
     "forage.nn.language.pretrained:PretrainedModel",
-    "forage.starts.cells:Cells",
     *(
         f"forage.tasks.distributions:{name}"
         for name in ("Constant", "Uniform", "LogUniform", "Normal", "Choice", "Linear")
@@ -133,20 +132,32 @@ def elsewhere_hint(name: str) -> str | None:
 
 def own_class(target: str) -> type:
     """Return the class that `module:Class` or `file.py:Class` names."""
-    if target.startswith("forage."):
-        if (now := trust.reading.get()) and not is_table_part(target):
-            raise ForageError(f"{now.where} names {target}, which is none of Forage's parts.")
-        return load(target)
-    if name_of_target(target) is not None:
-        return load(target)
+    ours = target.startswith("forage.")
+    if ours and (now := trust.reading.get()) and not is_table_part(target):
+        raise ForageError(f"{now.where} names {target}, which is none of Forage's parts.")
+    if ours or is_table_part(target):
+        return load(current_target(target))
     from forage.core.loading import load_class
 
     return load_class(target)
 
 
+def current_target(target: str) -> str:
+    """Return today's `module:Class` of a part that only other parts contain, by a former one; others as they are."""
+    if target in INNER or name_of_target(target) is not None:
+        return target
+    from forage.config import packages
+
+    return packages.inner_targets().get(target, target)
+
+
 def is_table_part(target: str) -> bool:
     """Return whether `module:Class` is of Forage's own parts, so that a stored run may name it."""
-    return target in INNER or name_of_target(target) is not None
+    if target in INNER or name_of_target(target) is not None:
+        return True
+    from forage.config import packages
+
+    return target in packages.inner_targets()
 
 
 def name_of_target(target: str) -> str | None:

@@ -21,8 +21,8 @@ from forage.config.defaults import (
 from forage.config.environment import environment_spec
 from forage.config.opponents import opponent_of
 from forage.config.options import PORTS
-from forage.config.references import load_references, load_teacher
-from forage.config.saved import BY_ENTRY
+from forage.config.references import load_references
+from forage.config.saved import BY_ENTRY, load_policy
 from forage.core import prng, spaces
 from forage.core.arrays import meaning
 from forage.core.host import HostEnvironment
@@ -51,7 +51,6 @@ from forage.memory.around import MemoryWrapper
 from forage.memory.dataset import OpenedDataSet
 from forage.memory.mixed import OpenedMixedReplay
 from forage.starts.reset import Reset
-from forage.starts.snapshot import Snapshot
 from forage.tasks.same import Same
 
 ONLINE = ", or go on online from such a run with --memory mixed --memory.data FILE"
@@ -200,7 +199,7 @@ class RunConfig:
         """
         assert isinstance(self.environment, Environment)
         learner = self.build_learner(learns)
-        starts = load_teacher(self.starts, self.environment) if isinstance(self.starts, Snapshot) else self.starts
+        starts = self.starts.with_teacher(self.environment, load_policy)
         kind = OfflineLoop if self.offline else EvolutionLoop if isinstance(self.agent, Evolver) else DeviceLoop
         opponent = None if self.opponent is None else opponent_of(self.opponent, self.environment, self.spec)
         loop = kind(learner, self.environment, self.tasks, starts, self.visits, opponent)
@@ -284,9 +283,9 @@ class RunConfig:
         if not ((same or self.tasks.on_host) and (reset or self.starts.on_host)):
             why = f" with {self.names['behaviour']}" if self.behaviour.on_host else ""
             raise ForageError(
-                f"{self.name} runs on the host{why}, where episodes begin as it says or where they have been (--starts "
-                f"archive, go-explore), and tasks choose by number; other tasks and starts need a native environment "
-                f"such as CartPole-v1{' and a behaviour that does not intervene' if why else ''}."
+                f"{self.name} runs on the host{why}, where episodes begin as it says or with --starts "
+                f"{' or '.join(starts_on_host())}, and tasks choose by number; other tasks and starts need a native "
+                f"environment such as CartPole-v1{' and a behaviour that does not intervene' if why else ''}."
             )
         if not (same or reset or self.starts.repeats):
             raise ForageError(
@@ -386,3 +385,8 @@ def shorten_memory(memory: Memory, agent: Agent, streams: int, transitions: int)
         return memory
     shorter: dict[str, Any] = {"capacity": fills}
     return dataclasses.replace(memory, **shorter)
+
+
+def starts_on_host() -> list[str]:
+    """Return the names of the starts that work on the host, besides a reset."""
+    return [name for name in registry.parts("starts") if registry.part_class("starts", name).on_host]

@@ -17,8 +17,8 @@ from forage.core.spaces import describe_space, example, observation_part, split_
 from forage.core.types import Experience, ForageError, Spec
 from forage.nn.normalise import Norms, apply_norm, norms_of, update_norms
 from forage.ops.optimiser import Optimiser, adam
-from forage.starts.archive import Archive, ArchiveState
-from forage.starts.cell_archive import flatten_rows
+from forage_papers.starts.archive import Archive, ArchiveState
+from forage_papers.starts.cell_archive import flatten_rows
 from forage_papers.starts.latent import MODELS, Latent, Transition, density
 
 

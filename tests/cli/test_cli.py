@@ -64,7 +64,7 @@ def test_quiet_prints_nothing(capsys, tmp_path):
 def test_plain_lines_and_parts_by_name(capsys, tmp_path):
     """Not on a terminal: lines, without control characters. With an agent chosen and parts named by words."""
     words = ["--seeds", "5,9", "--rewards", "scale", "--rewards.factor", "0.1", "--env.length", "1"]
-    words += ["--sweep", "learning-rate=1e-3,1e-4", "--clip-value", "true", "--starts=archive", "--starts.capacity=9"]
+    words += ["--sweep", "learning-rate=1e-3,1e-4", "--clip-value", "true", "--starts=levels", "--starts.number=9"]
     words += [
         *small.words(small.PPO),
         "--steps",

@@ -122,12 +122,9 @@ def test_which_numbers_take_one():
     assert takes_schedule(forage.TD3, "exploration_noise")
     assert takes_schedule(registry.part_class("behaviour", "epsilon-greedy"), "schedule")
     assert not takes_schedule(registry.part_class("behaviour", "epsilon-greedy"), "fraction")
-    for starts, name in (("archive", "probability"), ("go-explore", "probability")):
-        assert takes_schedule(registry.part_class("starts", starts), name)
     for name in ("rank_temperature", "staleness", "replay_probability"):
         assert takes_schedule(registry.part_class("starts", "prioritised-levels"), name)
-    for starts, name in (("go-explore", "target"), ("go-explore", "explore"), ("snapshot", "share")):
-        assert not takes_schedule(registry.part_class("starts", starts), name)
+    assert takes_schedule(ToldStarts, "probability") and not takes_schedule(FixedStarts, "probability")
     assert takes_schedule(Uniform, "low") and not takes_schedule(Linear, "steps")
 
 
@@ -169,8 +166,26 @@ def test_a_closure_is_asked_for_again(tmp_path):
     assert isinstance(again.agent.learning_rate, Schedule)
 
 
-def archive(probability):
-    return {"starts": registry.build("starts", "archive", {"probability": probability, "capacity": 8})}
+class ToldStarts(Starts):
+    """Begins as the environment resets, marks the episode with its number, and keeps the one of its last report."""
+
+    probability: float = 0.0
+    on_host = True
+
+    def init(self, key, environment, spec, num_envs):
+        return jnp.float32(-1)
+
+    def begin(self, state, environment, key, index):
+        return *environment.reset(key), jnp.asarray(self.probability, jnp.float32)
+
+    def report(self, state, rollout, review):
+        return jnp.asarray(self.probability, jnp.float32)
+
+
+class FixedStarts(ToldStarts):
+    """Starts with a number that follows no schedule."""
+
+    unscheduled = ("probability",)
 
 
 SCHEDULED = {
@@ -181,7 +196,7 @@ SCHEDULED = {
         SMALL,
         {"tasks": Contexts(("length=0.5..0.25:0.5..1", "gravity=choice:9.8:9.8..5"))},
     ),
-    "ppo, archive on the host": ("gymnasium:CartPole-v1", SMALL, archive("step:0,1@0.5")),
+    "ppo, starts on the host": ("gymnasium:CartPole-v1", SMALL, {"starts": ToldStarts("step:0,1@0.5")}),
     "ppo on the host": ("gymnasium:CartPole-v1", SMALL | {"learning_rate": "cosine:1e-3,0"}, {}),
 }
 
@@ -222,22 +237,6 @@ def test_epsilon_itself(name):
     part = registry.build("behaviour", name, {"schedule": "cosine:1,0"})
     clock = Clock(jnp.int32(500), jnp.float32(1000))
     assert abs(float(at_fraction(part, clock.fraction).epsilon(clock)) - 0.5) < 1e-6
-
-
-class ToldStarts(Starts):
-    """Begins as the environment resets, marks the episode with its number, and keeps the one of its last report."""
-
-    chance: float = 0.0
-    on_host = True
-
-    def init(self, key, environment, spec, num_envs):
-        return jnp.float32(-1)
-
-    def begin(self, state, environment, key, index):
-        return *environment.reset(key), jnp.asarray(self.chance, jnp.float32)
-
-    def report(self, state, rollout, review):
-        return jnp.asarray(self.chance, jnp.float32)
 
 
 @pytest.mark.thorough
@@ -288,12 +287,9 @@ def test_ranges_of_contexts_follow_a_schedule():
         (lambda: {"tasks": Contexts(("length=1..-1",))}, "length of CartPole is above 0, not 0"),
         (lambda: {"tasks": Contexts(("length=1..",))}, "has '' where a number should be"),
         (lambda: {"tasks": Contexts(("length=linear:1..2:3:100",))}, "start of Linear takes a number and no schedule"),
-        (lambda: archive("linear:0,2"), "probability of archive is from 0 to 1, not 2"),
-        (lambda: archive("lineal:0,1"), "Did you mean 'linear'"),
-        (
-            lambda: {"starts": registry.build("starts", "go-explore", {"explore": "linear:0,1"})},
-            "explore of GoExplore takes a number and no schedule",
-        ),
+        (lambda: {"starts": ToldStarts("linear:0,2")}, "probability of .*ToldStarts is from 0 to 1, not 2"),
+        (lambda: {"starts": ToldStarts("lineal:0,1")}, "Did you mean 'linear'"),
+        (lambda: {"starts": FixedStarts("linear:0,1")}, "probability of FixedStarts takes a number and no schedule"),
     ],
 )
 def test_schedules_of_tasks_and_starts_that_cannot_be(parts, said):

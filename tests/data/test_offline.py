@@ -136,7 +136,7 @@ def test_what_is_refused(tmp_path):
     check_refused("PPO learns only from the rollout", "ppo", "CartPole-v1", data=data)
     check_refused("BC learns from a data set alone", "bc", "CartPole-v1")
     check_refused("There is no data set .*none.npz", "bc", "CartPole-v1", data=tmp_path / "none.npz")
-    check_refused("leave out --starts", "bc", "CartPole-v1", data=data, starts="archive")
+    check_refused("leave out --starts", "bc", "CartPole-v1", data=data, starts="levels")
     check_refused("RND learns from rollouts", "bc", "CartPole-v1", data=data, rewards="rnd")
     damaged = tmp_path / "damaged.npz"
     damaged.write_bytes(Path(data).read_bytes()[:-500])

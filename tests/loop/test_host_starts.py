@@ -3,8 +3,8 @@
 import jax
 import numpy as np
 import pytest
+from test_schedule import ToldStarts
 
-import forage
 from forage.config.resolve import resolve
 from forage.core.host import HostEnvironment
 from forage.core.types import Clock, Experience, ForageError
@@ -12,10 +12,7 @@ from forage.environments.adapters.gymnasium.environment import GymnasiumEnvironm
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea import DeepSea
-from forage.loop.host.starts import FRESH, HostedEnvironment, HostStarts, unpack_state
-from forage.starts.archive import Archive
-from forage.starts.cells import NONE
-from forage.starts.go_explore import GoExplore
+from forage.loop.host.starts import FRESH, HostStarts, unpack_state
 from forage.starts.levels import Levels
 from forage.starts.reset import Reset
 
@@ -122,57 +119,6 @@ def test_where_an_episode_was_cut_can_be_gone_back_to(depth):
         np.testing.assert_array_equal(seen, rollout.next_observation[time, index])
 
 
-@pytest.mark.thorough
-def test_after_a_failure_new_episodes_have_nothing_behind_them():
-    """Every kept state was reached in as many steps as its depth, although the first episodes were lost."""
-    starts = GoExplore(capacity=64, probability=0.5, burst=3)
-    setup = resolve("ppo", sea, steps=1000, seeds=[0], agent_options=PPO | {"rollout_length": 4}, starts=starts)
-    runner = setup.runner()
-    runner.begin()
-    runner.advance(1)
-    runner.failed = True
-    again = setup.runner()
-    again.restore(runner.state, runner.steps)
-    again.advance(4)
-    found = again.loops[0].starts
-    archive = found.state.part.archive
-    kept = np.flatnonzero(archive.cell != NONE)
-    places = [found.environment.put(0, unpack_state(found.saved[int(archive.env_state.number[slot])])) for slot in kept]
-    assert len(kept) > 5
-    assert [int(place.any(1).argmax()) for place in places] == archive.path.steps[kept].tolist()
-
-
-def test_no_picture_is_kept_twice():
-    """The simulator's own state contains the observation: on the host parts keep tickets alone."""
-    spec = sea(1).spec
-    for part in (Archive(capacity=8), GoExplore(capacity=8)):
-        leaves = jax.tree.leaves(part.init(jax.random.key(0), HostedEnvironment(spec), spec, 1))
-        assert not any(leaf.shape[:1] == (8,) and leaf.ndim > 1 for leaf in leaves)
-
-
-@pytest.mark.thorough
-def test_go_explore_reaches_the_end_of_a_deep_sea_on_the_host(tmp_path):
-    """Chance alone finds it once in 2^8 episodes; the run has 250 of 8 steps, and begins them at the frontier."""
-    starts = GoExplore(capacity=64, burst=4)
-    run = forage.train(
-        "ppo",
-        lambda num_envs: OnHost(DeepSea(8), num_envs, "Sea"),
-        steps=2_000,
-        seeds=[0, 1],
-        agent_options=PPO,
-        starts=starts,
-        visits=True,
-        directory=tmp_path / "run",
-        display="quiet",
-        evaluation_episodes=2,
-    )
-    last = run.rows[-1]
-    assert all(step is not None for step in last["first_reward"])
-    assert run.visits.shape == (2, 8, 8) and (run.visits.sum((1, 2)) == last["steps"]).all()
-    assert last["places_visited"] == (run.visits > 0).sum((1, 2)).tolist()
-    assert (tmp_path / "run" / "visits.png").stat().st_size > 1000
-
-
 class Forgetful(HostEnvironment):
     """Cannot be put back."""
 
@@ -190,10 +136,8 @@ class Forgetful(HostEnvironment):
 @pytest.mark.parametrize(
     ("environment", "starts", "said"),
     [
-        (sea, Levels(4), "runs on the host, where episodes begin as it says or where they have been"),
-        (Forgetful, Archive(4), "Forgetful cannot be put back to where it was"),
-        ("gymnasium:CartPole-v1", GoExplore(cells="position"), "has no map to make cells of"),
-        ("gymnasium:CartPole-v1", GoExplore(cells="image"), "shows no image"),
+        (sea, Levels(4), "runs on the host, where episodes begin as it says or with --starts groups"),
+        (Forgetful, ToldStarts(), "Forgetful cannot be put back to where it was"),
     ],
 )
 def test_what_cannot_be_is_said_early(environment, starts, said):

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from small import environment
+from test_schedule import ToldStarts
 
 import forage
 from forage.behaviours.policy import AgentPolicy
@@ -565,7 +566,7 @@ def test_what_workers_cannot_play_is_said() -> None:
     with pytest.raises(ForageError, match="give workers 2, or leave policy_lag out"):
         forage.train("impala", CARTPOLE, policy_lag=1, **spread | {"workers": "ray:2"})
     with pytest.raises(ForageError, match="the learner has to see each step; leave out --policy-lag"):
-        forage.train("impala", CARTPOLE, policy_lag=1, starts="go-explore", **spread)
+        forage.train("impala", CARTPOLE, policy_lag=1, starts=ToldStarts(), **spread)
     with pytest.raises(ForageError, match="Reinforce begins its episodes together"):
         forage.train("reinforce", CARTPOLE, policy_lag=0, **spread)
     with pytest.raises(ForageError, match="is stepped on the device, where no workers are needed"):

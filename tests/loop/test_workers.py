@@ -24,6 +24,7 @@ import gymnasium
 import jax
 import numpy as np
 import pytest
+from test_schedule import ToldStarts
 
 import forage
 from forage.cli.entry import as_command
@@ -292,7 +293,7 @@ def test_what_workers_cannot_do_is_said() -> None:
     with pytest.raises(ForageError, match="SAC collects one step of all environments at a time"):
         forage.train("sac", "gymnasium:Pendulum-v1", steps=2000, num_envs=2, **spread)
     with pytest.raises(ForageError, match="leave out --async-envs"):
-        forage.train("ppo", "gymnasium:CartPole-v1", steps=64, starts="go-explore", **spread)
+        forage.train("ppo", "gymnasium:CartPole-v1", steps=64, starts=ToldStarts(), **spread)
 
 
 class Mortal(Worker):

@@ -318,16 +318,6 @@ def test_cells_end_with_who_began_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_rooms_of_montezuma(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pytest.importorskip("ale_py", reason="ale-py is not installed")
-    montezuma = from_benchmarks("montezuma", monkeypatch)
-    monkeypatch.setitem(montezuma.WAYS["go-explore"]["environment_options"], "max_episode_steps", 50)
-    monkeypatch.setattr(montezuma, "RUNS", tmp_path)
-    found = montezuma.measure("go-explore", 512, 0)
-    assert found["rooms"] == [1] and found["steps"] == 512
-
-
-@pytest.mark.thorough
 def test_what_the_image_network_makes_of_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     images = from_benchmarks("images", monkeypatch)
     network = jax.jit(lambda key: images.CNN(key, images.SPACE, 1.0))(jax.random.key(0))

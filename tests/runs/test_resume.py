@@ -22,7 +22,6 @@ from forage.config.resolve import from_config, resolve
 from forage.config.run_config import RunConfig
 from forage.core import checkpoint
 from forage.runs.run import Run
-from forage.starts.snapshot import Snapshot
 
 small.keep_compiled()
 KILLS = int(os.environ.get("FORAGE_TEST_KILLS", "1"))  # FORAGE_TEST_KILLS=20 for a thorough look
@@ -55,12 +54,10 @@ CASES: dict[str, Case] = {
         "ppo",
         lambda: {
             "rewards": part("rewards", "rnd", **RND),
-            "starts": part("starts", "archive", capacity=8),
+            "starts": part("starts", "levels", number=8),
         },
     ),
-    "ppo-explores": Case("ppo", lambda: {"starts": part("starts", "go-explore", capacity=16, explore=0.5, burst=5)}),
     "ppo-prioritised-levels": Case("ppo", lambda: {"starts": part("starts", "prioritised-levels", number=8)}),
-    "ppo-taught": Case("ppo", lambda: {"starts": Snapshot(lean, episodes=2, steps=8, every=3, share=0.7, truncate=4)}),
     "ppo-wrapped": Case(
         "ppo",
         lambda: {
@@ -119,11 +116,6 @@ CASES: dict[str, Case] = {
         "impala", lambda: {"memory": part("memory", "queue", lag=10)}, environment="gymnasium:CartPole-v1"
     ),
     "host-replay": Case("dqn", environment="gymnasium:CartPole-v1"),
-    "host-archive": Case(
-        "ppo",
-        lambda: {"starts": part("starts", "go-explore", capacity=16, cells="binned", burst=5), "visits": True},
-        environment="gymnasium:CartPole-v1",
-    ),
     "host-whole": Case(
         "reinforce", lambda: {"environment_options": {"max_episode_steps": 6}}, environment="gymnasium:CartPole-v1"
     ),

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import pytest
 import small
+from test_schedule import ToldStarts
 
 from forage.cli import entry
 from forage.config.checks import seed_numbers
@@ -18,7 +19,6 @@ from forage.config.resolve import resolve
 from forage.core import checkpoint
 from forage.core.types import ForageError
 from forage.runs.curve import CurveRows
-from forage.starts.archive import Archive
 from forage.starts.levels import Levels
 from forage.studies.tuning import population, search
 from forage.studies.tuning.batch import Batch
@@ -69,7 +69,7 @@ def test_what_can_share_a_program():
     changed = with_settings(setup(), {"learning_rate": 0.5})
     assert changed.agent.learning_rate == 0.5 and changed.agent.clip == setup().agent.clip
     for environment, together in (("CartPole-v1", True), ("gymnasium:CartPole-v1", False)):
-        one = dataclasses.replace(setup(environment), starts=Archive())
+        one = dataclasses.replace(setup(environment), starts=ToldStarts())
         share = parse_range("starts.probability=0.2:0.8", one)
         assert is_traced(one, share) == together  # where episodes begin is the same for all seeds of a host runner
         if not together:
@@ -78,7 +78,7 @@ def test_what_can_share_a_program():
 
 
 def test_trials_on_the_host_begin_episodes_where_the_run_does():
-    one = dataclasses.replace(setup("gymnasium:CartPole-v1"), starts=Archive(), visits=True)
+    one = dataclasses.replace(setup("gymnasium:CartPole-v1"), starts=ToldStarts(), visits=True)
     batch, run = Batch(one, [{"learning_rate": 0.01}], [3], 2), one.runner()
     assert batch.runner.loops[0].way == run.loops[0].way and batch.runner.loops[0].starts is not None
     batch.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Array, Bool, Int, Key, PyTree
@@ -106,6 +106,24 @@ class Behaviour(OnHost):
 
     opposes: ClassVar[bool] = False
     """It gives some seats of a team to opponents of the agent (`OPPONENT`), so the agent's own return counts alone."""
+
+    names_run: ClassVar[bool] = False
+    """It names a run whose policy it uses: `with_run_hash` when a run is configured, `with_run` when it is built."""
+
+    def with_run_hash(self, hash_run: Callable[[str], tuple[str, str]]) -> Self:
+        """Return the part with the hash of the run that it names, unless it has one.
+
+        `hash_run` returns the absolute path of a run and the hash of its agents.
+        """
+        return self
+
+    def with_run(self, load_run: Callable[[str, str, Spec, str, str], Any], spec: Spec, learns: bool) -> Self:
+        """Return the part with the policy of the run that it names; to act alone, without `learns`, it needs none.
+
+        `load_run(run, hash, spec, use, role)` returns the policy, with its `agent` and `state`, or raises `ForageError`
+        that says what it was to be here.
+        """
+        return self
 
     labels: ClassVar[bool] = False
     """It puts a `Label`, the right action, in place of the agent's own `policy_info`, for an agent that `imitates`.

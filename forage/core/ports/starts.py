@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import abc
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
@@ -53,6 +54,10 @@ class Starts(Part):
 
     def check(self, environment: Environment, tasks: Tasks) -> None:
         """Raise `ForageError` if the environment and its tasks cannot have these starts."""
+
+    def with_teacher(self, environment: Environment, load_policy: Callable[[str], Any]) -> Self:
+        """Return the part with its teacher in place of the name of one, such as the directory of a run."""
+        return self
 
     def on_step(
         self, state: State, action: PyTree[Array], policy_info: PyTree[Array], reward: Float[Array, "env *objectives"]

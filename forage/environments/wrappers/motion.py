@@ -54,7 +54,7 @@ class Motion(Wrapper):
     recorded in.
     """
 
-    example: ClassVar[str] = "forage train ppo Pendulum-v1 --wrap motion:swing.npz:0,1:2 --starts reference"
+    example: ClassVar[str] = "forage train ppo Pendulum-v1 --wrap motion:swing.npz:0,1:2"
 
     file: str = equinox.field(static=True)  # the clip, as record writes it
     pose: tuple[int, ...] = equinox.field(static=True, default=(), converter=tuple)  # entries of what is seen that are

@@ -1,4 +1,4 @@
-"""Guides beside agents that look ahead or act for a team."""
+"""Guides of agents that look ahead, and agents of teams as guides."""
 
 import jax
 import jax.numpy as jnp

@@ -10,9 +10,9 @@ from forage.core.types import Clock, Experience
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.classic.deep_sea import DeepSea
 from forage.loop.host.starts import FRESH, HostStarts, Ticket, unpack_state
-from forage.starts.archive import Archive
-from forage.starts.cells import NONE
-from forage.starts.go_explore import GoExplore
+from forage_papers.starts.archive import Archive
+from forage_papers.starts.cells import NONE
+from forage_papers.starts.go_explore import GoExplore
 from forage_papers.starts.latent_go_explore import LatentGoExplore
 
 

@@ -113,3 +113,13 @@ def test_what_a_bonus_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["environment"]["ratio"] == 1 and found["counts"]["microseconds"] > 0
     assert not any(one["host_calls"] for one in found.values())
     assert "| counts |" in cost.page({"small": found}, 2)
+
+
+@pytest.mark.thorough
+def test_rooms_of_montezuma(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("ale_py", reason="ale-py is not installed")
+    montezuma = from_benchmarks("montezuma", monkeypatch)
+    monkeypatch.setitem(montezuma.WAYS["go-explore"]["environment_options"], "max_episode_steps", 50)
+    monkeypatch.setattr(montezuma, "RUNS", tmp_path)
+    found = montezuma.measure("go-explore", 512, 0)
+    assert found["rooms"] == [1] and found["steps"] == 512

@@ -13,8 +13,10 @@ import forage_papers
 from forage.config.resolve import from_config
 from forage.core.types import ForageError
 from forage_papers.behaviours.guide import Guide
+from forage_papers.starts.snapshot import Snapshot
 
 CASES: dict[str, Case] = {
+    "ppo-archive": Case("ppo", lambda: {"starts": part("starts", "archive", capacity=8)}),
     **{name: Case(name) for name in AGENTS if name != "ppo-lagrangian"},
     "ppo-latent": Case(
         "ppo", lambda: {"starts": part("starts", "latent-go-explore", capacity=16, neighbours=3, burst=5)}
@@ -61,6 +63,17 @@ CASES: dict[str, Case] = {
         "dqn-gru",
         lambda: {"behaviour": part("behaviour", "takeover", fraction=0.6, takes=0.05, gives=0.01)},
         environment="CartPole-v1",  # native, and stepped on the host
+    ),
+    "ppo-explores": Case("ppo", lambda: {"starts": part("starts", "go-explore", capacity=16, explore=0.5, burst=5)}),
+    "ppo-taught": Case(
+        "ppo",
+        lambda: {"starts": Snapshot(core.lean, episodes=2, steps=8, every=3, share=0.7, truncate=4)},
+        given=("starts",),
+    ),
+    "host-archive": Case(
+        "ppo",
+        lambda: {"starts": part("starts", "go-explore", capacity=16, cells="binned", burst=5), "visits": True},
+        environment="gymnasium:CartPole-v1",
     ),
 }
 # Every rewards part stops and resumes, without a row of its own.

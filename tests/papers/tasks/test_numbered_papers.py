@@ -19,9 +19,9 @@ from forage.core.host import HostEnvironment, HostStep
 from forage.core.ports import RolloutReport, RolloutStates
 from forage.core.types import GONE, Clock, Experience, ForageError, Step
 from forage.loop.host.starts import HostedEnvironment, HostStarts, TasksState
-from forage.starts.archive import Archive
 from forage.starts.groups import Groups
 from forage.starts.reset import Reset
+from forage_papers.starts.archive import Archive
 from forage_papers.tasks.dars import DARS
 from forage_papers.tasks.numbered import NumberedProblems, levels, rollout_outcomes, task
 

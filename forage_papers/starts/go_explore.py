@@ -13,8 +13,9 @@ from forage.core.ports import Environment, RolloutReport, Starts, Tasks
 from forage.core.ports.needs import Choices, Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, Spec
-from forage.starts.backward import BackwardProgress, Best, compare, first_lesson, judge, trail_to
-from forage.starts.cell_archive import (
+from forage.starts.weighted import cumulative_weights, draw_place
+from forage_papers.starts.backward import BackwardProgress, Best, compare, first_lesson, judge, trail_to
+from forage_papers.starts.cell_archive import (
     Archive,
     Link,
     Path,
@@ -29,8 +30,7 @@ from forage.starts.cell_archive import (
     pick,
     trace_entries,
 )
-from forage.starts.cells import KINDS, NONE, Cells, Scale
-from forage.starts.weighted import cumulative_weights, draw_place
+from forage_papers.starts.cells import KINDS, NONE, Cells, Scale
 
 ROUNDING = 1e-5
 """Relative difference of scores that counts as rounding, from sums of the same rewards in another order."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import dataclasses
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
 
 import equinox
 import jax
@@ -59,6 +61,30 @@ class DAgger(Behaviour):
     # a function or a trained agent with its state
     fraction: float = 0.2  # share of the run over which the expert's share of the actions falls from 1 to 0
     sha256: str = equinox.field(static=True, default="")  # hash of the run's agents; taken when a run begins
+
+    @property
+    def names_run(self) -> bool:  # type: ignore[override]
+        return isinstance(self.expert, str)
+
+    def with_run_hash(self, hash_run: Callable[[str], tuple[str, str]]) -> Self:
+        """Return the part with the hash of its expert's agents; a hash taken earlier stays, as the run may be gone."""
+        if not self.names_run or self.sha256:
+            return self
+        expert, sha256 = hash_run(self.expert)
+        return dataclasses.replace(self, expert=expert, sha256=sha256)
+
+    def with_run(self, load_run: Callable[[str, str, Spec, str, str], Any], spec: Spec, learns: bool) -> Self:
+        """Return the part with its expert in place of the name.
+
+        A run that does not learn asks no expert, which may be gone: any action does.
+        """
+        if not self.names_run:
+            return self
+        if not learns:
+            action = spaces.example(spec.action_space)
+            return dataclasses.replace(self, expert=lambda observation, key: action)
+        policy = load_run(self.expert, self.sha256, spec, "learn from it", "an expert")
+        return dataclasses.replace(self, expert=(policy.agent, jax.tree.map(jnp.asarray, policy.state)))
 
     @property
     def trained(self) -> bool:

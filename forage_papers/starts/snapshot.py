@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox
 import jax
@@ -14,8 +15,11 @@ from forage.core.ports import ActInputs, Agent, Environment, RolloutReport, Star
 from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
-from forage.starts.cell_archive import flatten_rows
 from forage.starts.weighted import cumulative_weights, draw_place
+from forage_papers.starts.cell_archive import flatten_rows
+
+SOLVER = "solver"
+"""The name of the teacher that solves grid worlds."""
 
 ROUNDS = 20
 """Rounds of k-means, which converges in fewer in one dimension."""
@@ -104,6 +108,16 @@ class Snapshot(Starts):
             )
         elif isinstance(self.teacher, tuple):
             self.teacher[0].check_unpaid("a teacher")
+
+    def with_teacher(self, environment: Environment, load_policy: Callable[[str], Any]) -> Self:
+        """Return the part with its teacher in place of the name, the directory of a run or `solver`."""
+        if not isinstance(self.teacher, str):
+            return self
+        if self.teacher != SOLVER:
+            return dataclasses.replace(self, teacher=load_policy(self.teacher))
+        from forage_papers.starts.solutions import solution_states
+
+        return dataclasses.replace(self, teacher=solution_states(environment, self))
 
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> SnapshotState:
         snapshots = self.teacher if isinstance(self.teacher, Snapshots) else self.record_states(environment, key)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree, UInt32
 
-from forage.starts.cells import NONE
+from forage_papers.starts.cells import NONE
 
 FAR = 2**31 - 1
 

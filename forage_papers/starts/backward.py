@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from forage.starts.cell_archive import FAR, Archive, Link, Path, no_link, pick
+from forage_papers.starts.cell_archive import FAR, Archive, Link, Path, no_link, pick
 
 
 class Best(NamedTuple):

@@ -10,10 +10,10 @@ import small
 from tiers import first
 
 from forage.agents.offline.bc import BC
-from forage.behaviours.dagger import DAgger
 from forage.config.resolve import from_config, resolve
 from forage.core.ports import ActContext, HiddenState
 from forage.core.types import AGENT, GUIDE, Batch, Clock, Experience, ForageError, Label
+from forage_papers.behaviours.dagger import DAgger
 
 SMALL = {"hidden_sizes": (8,), "batch_size": 4}
 

@@ -20,8 +20,8 @@ from forage.environments.classic.mountain_car import MountainCar
 from forage.environments.grid.multi_room import MultiRoom
 from forage.environments.wrappers.together import EnvironmentCopies
 from forage.runs import training
-from forage.starts.snapshot import Snapshot, Snapshots, SnapshotState, classify
 from forage.tasks.same import Same
+from forage_papers.starts.snapshot import Snapshot, Snapshots, SnapshotState, classify
 
 small.keep_compiled()
 KEY = jax.random.key(0)

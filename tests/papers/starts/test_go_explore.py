@@ -25,11 +25,11 @@ from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
-from forage.starts.backward import first_lesson, judge, trail_to
-from forage.starts.cell_archive import Link, empty, no_link, oldest
-from forage.starts.cells import NONE, Cells, Scale, row_hash
-from forage.starts.go_explore import EpisodeMark, GoExplore, Path
 from forage.tasks.same import Same
+from forage_papers.starts.backward import first_lesson, judge, trail_to
+from forage_papers.starts.cell_archive import Link, empty, no_link, oldest
+from forage_papers.starts.cells import NONE, Cells, Scale, row_hash
+from forage_papers.starts.go_explore import EpisodeMark, GoExplore, Path
 from forage_papers.tasks.phases import Phases
 
 KEY = jax.random.key(0)
