@@ -30,7 +30,7 @@ from forage.nn.language.pretrained import PretrainedModel
 from forage.nn.transformer import Transformer
 
 REFERENCES = (FrozenPolicy, Demonstrations, PretrainedModel)
-"""The parts within parts that may name other runs or files; a behaviour says so itself (`names_run`)."""
+"""The parts within parts that may name other runs or files. A behaviour has `names_run` of its own."""
 
 
 def has_references(parts: Any) -> bool:

@@ -80,7 +80,7 @@ def test_ranges(wanted, words, inside, outside):
 def test_a_parts_own_range_goes_before_the_shared_one():
     cloning = registry.part_class("agent", "bc")
     assert range_of(cloning, "best") == Range(0, 1, above=True)
-    assert range_of(cloning, "learning_rate") == Range(0)
+    assert range_of(cloning, "batch_size") == Range(1)
     assert range_of(cloning, "activation") is None
     with pytest.raises(ForageError, match=r"^initial-temperature of sac is above 0, not 0\.$"):
         check_ranges(registry.part_class("agent", "sac")(initial_temperature=0.0), "sac")

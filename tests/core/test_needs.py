@@ -193,8 +193,14 @@ def test_needs_in_use():
         check_needs(EpsilonGreedy(), spec(action_space=LINE), DQN())
 
 
+class SingleTask(Behaviour):
+    """A behaviour of one agent, one reward and one task."""
+
+    needs: ClassVar[Needs] = Needs(agents="one", one_reward=True, same_task=True)
+
+
 def test_needs_are_said_in_words():
-    assert needs_words(registry.part_class("starts", "snapshot")) == ["one agent", "one reward", "one task"]
+    assert needs_words(SingleTask) == ["one agent", "one reward", "one task"]
     assert needs_words(registry.part_class("agent", "sac")) == ["bounded or bounded mixed actions"]
     assert needs_words(registry.part_class("agent", "crossq")) == ["bounded actions"]
     assert needs_words(Calendar) == ["numbered actions", "a team of agents", "rollouts of whole episodes"]

@@ -15,8 +15,6 @@ LIBRARIES = {
     *("OpenSpiel", "evosax", "mctx", "LightZero", "OmniSafe", "morl-baselines"),
 }
 DEFAULTS = {"policy", "environment", "same", "reset"}
-MOST_OF_ONE_PAPER = 40
-"""The number of parts of one paper when the table was made; it only falls."""
 
 
 def rows(port: str) -> dict[str, str]:
@@ -25,23 +23,14 @@ def rows(port: str) -> dict[str, str]:
     return dict(re.findall(r"^\| ([a-z0-9-]+) \| (.+) \|$", section, re.MULTILINE))
 
 
-def is_of_one_paper(reason: str) -> bool:
-    return reason.startswith("*one paper*")
-
-
 @pytest.mark.parametrize("port", PORTS)
 def test_every_part_has_a_reason(port):
     found = rows(port)
     assert list(found) == list(PORTS[port])
     for name, reason in found.items():
-        named = set(re.sub(r" \(.*\)$", "", reason).removeprefix("*one paper*").strip(", ").split(", ")) - {""}
+        named = set(re.sub(r" \(.*\)$", "", reason).split(", ")) - {""}
         if name in DEFAULTS:
             assert reason == "default of the loop"
             continue
         assert named <= LIBRARIES, f"{name}: {named - LIBRARIES}"
-        assert len(named) < 2 if is_of_one_paper(reason) else len(named) == 2, name
-
-
-def test_fewer_parts_are_of_one_paper():
-    number = sum(is_of_one_paper(reason) for port in PORTS for reason in rows(port).values())
-    assert number <= MOST_OF_ONE_PAPER and f"marks the {number} parts" in TEXT.replace("\n", " ")
+        assert len(named) == 2, f"{name} is of one paper alone: it belongs in the package of papers"

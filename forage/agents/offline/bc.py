@@ -7,7 +7,7 @@ Each update takes one step of Adam down
 
 over a batch of the data: the cross-entropy where actions are choices, and the likelihood of a Gaussian with a learned
 deviation where they are numbers. Rewards play no part, so the policy is as good as what it imitates. Where an expert
-labels what the policy visits (`--behaviour dagger`), a is the label.
+labels what the policy visits (a behaviour that `labels`), a is the label.
 
 - `best`: only the share of whole episodes with the highest returns is imitated ("10 % BC"; Chen et al., 2021, "Decision
   Transformer", arXiv 2106.01345; as in CORL, algorithms/offline/any_percent_bc.py, which takes discounted returns).

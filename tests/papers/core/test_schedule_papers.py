@@ -3,8 +3,8 @@
 import pytest
 
 from forage.config import registry
+from forage.config.values import takes_schedule
 from forage.core.errors import ForageError
-from forage.core.schedule import takes_schedule
 
 FOLLOWING = [("starts", "archive", "probability"), ("starts", "go-explore", "probability")]
 FIXED = [("starts", "go-explore", "target"), ("starts", "go-explore", "explore"), ("starts", "snapshot", "share")]

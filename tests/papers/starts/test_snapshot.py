@@ -9,8 +9,9 @@ import pytest
 import small
 from check_helpers import check
 
-from forage.config import references, saved
+from forage.config import saved
 from forage.config.ranges import check_ranges
+from forage.config.saved import load_policy
 from forage.core.ports import RolloutReport, RolloutStates
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
@@ -97,7 +98,7 @@ def test_episodes_begin_in_snapshots_until_the_early_phase_is_over():
 @pytest.mark.thorough
 def test_a_solver_teaches_the_way_through_many_levels():
     environment = MultiRoom(rooms=2, largest=4)
-    starts = references.load_teacher(Snapshot("solver", episodes=5, every=1), environment)
+    starts = Snapshot("solver", episodes=5, every=1).with_teacher(environment, load_policy)
     found: Any = starts.teacher
     assert isinstance(found, Snapshots) and len({bytes(np.asarray(grid)) for grid in found.env_state.grid}) > 5
     # What a way is worth rises towards the goal, and 1 step before it is what the step pays.
@@ -139,8 +140,8 @@ def test_a_run_is_a_teacher(tmp_path):
         (lambda: check_ranges(Snapshot(right, clusters=0), "it"), "clusters of it is 1 or more"),
         (lambda: check_ranges(Snapshot(right, share=2.0), "it"), "share of it is from 0 to 1"),
         (lambda: check(Snapshot(3), CartPole(), Same()), "not int"),
-        (lambda: references.load_teacher(Snapshot("solver"), MountainCar()), "none for MountainCar"),
-        (lambda: references.load_teacher(Snapshot("/nowhere/at/all"), MountainCar()), "no trained agent"),
+        (lambda: Snapshot("solver").with_teacher(MountainCar(), load_policy), "none for MountainCar"),
+        (lambda: Snapshot("/nowhere/at/all").with_teacher(MountainCar(), load_policy), "no trained agent"),
         (lambda: check(Snapshot(right), DeepSeaTreasure(), Same()), "gives several"),
         (lambda: check(Snapshot(right), EnvironmentCopies(CartPole(), 2), Same()), "needs one agent"),
     ],
