@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import small
 
+from forage.agents.q_learning.dqn import DQN
 from forage.config import registry
 from forage.core import prng
 from forage.core.types import ForageError
@@ -20,12 +21,22 @@ OTHERS = (
     *("ppo", "impala", "reinforce", "dqn-gru", "vdn", "sac-discrete", "td3"),
     "open-es",
 )
-COMPILED = {"sqirl": "draws at random"}
+COMPILED = {"dice": "draws at random"}
+
+
+class Dice(DQN):
+    """An agent that acts at random, also when it is to act greedily."""
+
+    def act(self, state, inputs):
+        return jax.random.randint(inputs.key, (), 0, 2), inputs.hidden, ()
+
+
+OWN = {"masked": MASKED, "dice": ("test_acting_in_numpy:Dice", "CartPole-v1", {"hidden_sizes": (4,)})}
 
 
 def pair(kind: str) -> tuple[Policy, Policy]:
     """Return the same untrained policy twice: once as usual, and once with compiled programs only."""
-    name, environment, options = MASKED if kind == "masked" else small.ROWS[kind]
+    name, environment, options = OWN.get(kind) or small.ROWS[kind]
     agent, made = registry.build("agent", name, options), make(environment)
     spec = spec_of(made, environment)
     state = small.at_once(lambda: agent.init(prng.key(1), spec))

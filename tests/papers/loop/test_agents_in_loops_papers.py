@@ -30,9 +30,9 @@ IN_NUMPY = ("ppo-lagrangian", "bootstrapped-dqn", "maxinfo-sac", "mex", "rrs", "
 test_actions_and_memory_are_those_of_the_compiled_program = pytest.mark.thorough(
     repeat(acting.test_actions_and_memory_are_those_of_the_compiled_program, IN_NUMPY)
 )
-acting.COMPILED |= {"ucbvi": "operation gather", "q-learning": "draws at random"}
+acting.COMPILED |= {"ucbvi": "operation gather", "q-learning": "draws at random", "sqirl": "draws at random"}
 test_what_numpy_cannot_do_is_compiled = pytest.mark.thorough(
-    repeat(acting.test_what_numpy_cannot_do_is_compiled, ["ucbvi", "q-learning"])
+    repeat(acting.test_what_numpy_cannot_do_is_compiled, ["ucbvi", "q-learning", "sqirl"])
 )
 test_plain_numpy_acts_alike = pytest.mark.thorough(repeat(exporting.test_plain_numpy_acts_alike, ["langevin-dqn"]))
 
