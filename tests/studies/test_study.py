@@ -133,12 +133,12 @@ def test_processes_share_cells(tmp_path, monkeypatch):
         fill_cell(tmp_path, cell, 1.0)
         return Result()
 
-    def sleep(seconds):
+    def pause():
         if len(order) >= len(cells):
             held.__exit__(None, None, None)
 
     monkeypatch.setattr(running, "train_cell", train)
-    monkeypatch.setattr(running.time, "sleep", sleep)
+    monkeypatch.setattr(running, "pause", pause)
     said = []
     failed = train_cells(cells, tmp_path, Work(note=said.append))
     assert order == [*cells[1:], cells[2], cells[0]] and failed == {cells[1].key: "It broke."}

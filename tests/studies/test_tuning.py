@@ -20,7 +20,7 @@ from forage.core import checkpoint
 from forage.core.types import ForageError
 from forage.runs.curve import CurveRows
 from forage.starts.levels import Levels
-from forage.studies.tuning import population, search
+from forage.studies.tuning import population, search, shared
 from forage.studies.tuning.batch import Batch
 from forage.studies.tuning.space import SearchRange, is_traced, parse_range, with_settings
 from forage.studies.tuning.tune import tune, verdict_sentence
@@ -392,3 +392,93 @@ def test_without_its_library_a_search_leaves_nothing_behind(monkeypatch, tmp_pat
     with pytest.raises(ForageError, match=r"forage-rl\[tune\]"):
         tune("ppo", "CartPole-v1", ["learning_rate=1e-4:1e-2:log"], steps=160, directory=tmp_path / "search")
     assert not list(tmp_path.iterdir()) and not capsys.readouterr().out
+
+
+# One search by several processes
+
+
+def run_by_value(plan, asked, first):
+    """Run trials whose value is their learning rate."""
+    return [search.Trial(first, dict(one.params), [one.params["learning_rate"]], 160, "complete") for one in asked]
+
+
+@pytest.mark.parametrize("storage", ["journal", pytest.param("sqlite", marks=pytest.mark.thorough)])
+def test_processes_share_a_search(storage, monkeypatch, tmp_path):
+    """Two that ask in turn make all trials once; those of a process that died are proposed again."""
+    plan = search.Plan(setup(), [SearchRange("learning_rate", 1e-4, 1e-1, log=True)], [0], 2, "tpe", 2)
+    told = {"one": [], "two": [], "three": []}
+
+    def take_part(name, trials=6):
+        return shared.run_shared_trials(
+            plan, trials, tmp_path, storage, lambda found, seconds: told[name].extend(found)
+        )
+
+    def run_and_call(plan, asked, first):
+        if not told["two"]:  # while this process trains, another one makes a batch
+            monkeypatch.setattr(shared, "run", run_by_value)
+            monkeypatch.setattr(shared, "pause", lambda: 1 / 0)
+            with pytest.raises(ZeroDivisionError):  # it waits for this one at its end
+                take_part("two")
+        return run_by_value(plan, asked, first)
+
+    monkeypatch.setattr(shared, "run", run_and_call)
+    done = take_part("one")
+    assert [len(told[name]) for name in ("one", "two")] == [2, 4] and [one.number for one in done] == list(range(6))
+    assert {one.settings["learning_rate"] for one in done} == {
+        one.settings["learning_rate"] for name in ("one", "two") for one in told[name]
+    }
+
+    def die(plan, asked, first):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shared, "run", die)
+    with pytest.raises(KeyboardInterrupt):
+        take_part("one", 8)
+    monkeypatch.setattr(shared, "run", run_by_value)
+    done = take_part("three", 8)
+    assert len(done) == 8 and len(told["three"]) == 2 and [one.number for one in told["three"]] == [8, 9]
+
+
+def test_broken_trials_count_and_are_worth_least(monkeypatch, tmp_path):
+    plan = search.Plan(setup(), [SearchRange("learning_rate", 1e-4, 1e-1, log=True)], [0], 2, "tpe", 4)
+    states = ["complete", "failed", "pruned", "complete"]
+
+    def run(plan, asked, first):
+        values = [[0.5], [], [0.1], [None]]
+        return [
+            search.Trial(0, dict(one.params), *pair) for one, *pair in zip(asked, values, [9] * 4, states, strict=True)
+        ]
+
+    monkeypatch.setattr(shared, "run", run)
+    done = shared.run_shared_trials(plan, 4, tmp_path, "journal", lambda found, seconds: None)
+    assert [one.state for one in done] == states and search.best_trial(done).number == 0
+    with pytest.raises(ForageError, match=r"A storage is journal, sqlite, or the address of a database .*not 'redis'"):
+        shared.check_storage("redis", "tpe")
+    with pytest.raises(ForageError, match="A population is one program"):
+        shared.check_storage("journal", "pbt")
+
+
+@pytest.mark.thorough
+def test_a_shared_search_ends_with_a_verdict_and_goes_on(tmp_path):
+    options = small.PPO | {"checkpoint_seconds": 0}
+    found = [
+        tune(
+            "ppo",
+            "CartPole-v1",
+            ["learning_rate=1e-3:1e-2:log"],
+            method="random",
+            trials=trials,
+            batch=2,
+            steps=160,
+            tuning_seeds=1,
+            seeds=2,
+            episodes=2,
+            directory=tmp_path / "one",
+            display="quiet",
+            storage="journal",
+            **{name: value for name, value in options.items() if name != "checkpoint_seconds"},
+        )
+        for trials in (2, 2)
+    ]
+    assert found[0]["trials"] == 2 and found[0]["tuned"] == found[1]["tuned"] and found[1]["verdict"]
+    assert len((tmp_path / "one" / "trials.jsonl").read_text().splitlines()) == 2

@@ -23,6 +23,11 @@ WRONG = [
     (f"{TUNE} clip=0.1,0.2 --seeds 0,1", "Seeds for tuning and for testing are to be different"),
     (f"{TUNE} clip=0.1,0.2 --directory run", "run holds a run; name another directory"),
     (f"{TUNE} clip=0.1,0.2 --n-trials 5", "'--n-trials'. Did you mean '--trials'"),
+    (
+        f"{TUNE} clip=0.1,0.2 --storage redis",
+        "A storage is journal, sqlite, or the address of a database .*not 'redis'",
+    ),
+    (f"{TUNE} clip=0.1,0.2 --storage journal --method pbt", "A population is one program"),
     ("tune sac CartPole-v1 --over polyak=0.1,0.2", "SAC needs a continuous, bounded action space"),
     ("study", "takes a file, a study's directory, or agents x environments x seeds"),
     ("study ppo CartPole-v1", "takes a file, a study's directory, or agents x environments x seeds"),

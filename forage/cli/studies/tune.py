@@ -21,6 +21,8 @@ forage tune AGENT ENVIRONMENT --over NAME=RANGE [--over ...] [OPTIONS]
   --method tpe | random | hyperband | pbt   method of the search; pbt changes settings during training; default tpe
   --trials N             number of settings, or the size of the population; default 32
   --batch N              trials at once, in one program if their shapes allow it; default 8
+  --storage KIND         share the search: processes with the same --directory propose and train trials together,
+                         by a journal, sqlite (files in it), or the address of a database
   --tuning-seeds N | a,b,c   seeds of every trial, by number or list; not for pbt; default 0,1,2
   --seeds N | a,b,c      seeds that judge the best and the default, by number or list (3, with its comma: seed 3
                          alone); default 10, from 5000 on
@@ -56,7 +58,7 @@ def run(positional: list[str], words: options.Words) -> None:
     kind = arguments["display"]
     space = options.many(words, "over")
     words.pop("over", None)
-    kinds = {"method": str, "trials": int, "batch": int}
+    kinds = {"method": str, "trials": int, "batch": int, "storage": str}
     for name, wanted in kinds.items():
         if name in words:
             arguments[name] = options.parse(name, words.pop(name), wanted)
@@ -67,7 +69,18 @@ def run(positional: list[str], words: options.Words) -> None:
             arguments[port] = chosen.build_part()
     fields = part_options.fields(part)
     arguments["agent_options"] = options.fill(words, fields, "", agent)
-    known = ["over", "method", "trials", "batch", "steps", "directory", "seeds", "tuning-seeds", "evaluation-actions"]
+    known = [
+        "over",
+        "method",
+        "storage",
+        "trials",
+        "batch",
+        "steps",
+        "directory",
+        "seeds",
+        "tuning-seeds",
+        "evaluation-actions",
+    ]
     known += ["wrap", *PORTS]
     nothing_left(words, "tune", [*known, *(field.name.replace("_", "-") for field in fields)])
     from forage.runs.training import use_compilation_cache

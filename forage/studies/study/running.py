@@ -56,7 +56,12 @@ def train_cells(cells: Sequence[Cell], directory: Path, work: Work) -> dict[str,
                 if free and not is_complete(directory / cell.key) and not failure(directory, cell, began):
                     took = train_one(cell, directory, work, progress_text(cells, directory)) or took
         if not took:
-            time.sleep(POLL)
+            pause()
+
+
+def pause() -> None:
+    """Wait before the next look at cells of other processes."""
+    time.sleep(POLL)
 
 
 def train_one(cell: Cell, directory: Path, work: Work, before: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -18,6 +19,7 @@ from forage.config.part_options import fields
 from forage.config.ranges import check_call
 from forage.config.resolve import resolve
 from forage.config.run_config import RunConfig
+from forage.core import checkpoint
 from forage.core.errors import RunInterrupted
 from forage.core.plain import dumps
 from forage.core.ports.checking import check_agent
@@ -26,13 +28,14 @@ from forage.core.types import ForageError
 from forage.evaluation.statistics import score
 from forage.runs import display as progress
 from forage.runs import training
-from forage.runs.locking import hold_new_directory
+from forage.runs.locking import hold_new_directory, try_lock
 from forage.runs.provenance import versions
 from forage.runs.run import Run, check_no_others, read_json, write_json
 from forage.runs.scoring import cut_sentence
 from forage.studies.comparison.verdicts import comparison_words, with_mean
 from forage.studies.tuning.population import PARTS, check_population, evolve, replay_schedule
 from forage.studies.tuning.search import METHODS, Plan, Trial, best_trial, load_optuna, read_trials, run_trials
+from forage.studies.tuning.shared import check_storage, run_shared_trials, wait_for_lock
 from forage.studies.tuning.space import is_traced, parse_range, with_settings
 
 TUNING = (0, 1, 2)
@@ -55,6 +58,7 @@ def tune(
     directory: str | os.PathLike[str] | None = None,
     display: str = "auto",
     evaluation_actions: str = "greedy",
+    storage: str | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Search hyper-parameters and judge the best against the default. Return the content of tune.json.
@@ -64,12 +68,25 @@ def tune(
     a population on seeds of its own, from 10,000 on; the best and the default are then trained on `seeds`. Both are
     numbers of seeds, from 0 and from 5,000 on, or lists of them, and must not overlap. `evaluation_actions` are
     `greedy` or `sampled`, for all trials. `options` as for `forage.train`. A search that was stopped continues when it
-    is called again with the same directory.
+    is called again with the same directory. `storage`: `journal`, `sqlite` or the address of a database, by which
+    processes with the same directory share one search, and take over from those that died.
     """
-    check_call(tune, {"space": space, "trials": trials, "batch": batch, "episodes": episodes, "directory": directory})
+    check_call(
+        tune,
+        {
+            "storage": storage,
+            "space": space,
+            "trials": trials,
+            "batch": batch,
+            "episodes": episodes,
+            "directory": directory,
+        },
+    )
     methods = (*METHODS, "pbt")
     if method not in methods:
         raise ForageError(f"A search is by {', '.join(methods)}, not {method!r}.")
+    if storage is not None:
+        check_storage(storage, method)
     seeds = seed_numbers(seeds, TEST)
     population = [POPULATION + number for number in range(trials)] if method == "pbt" else seed_numbers(tuning_seeds)
     if shared := sorted(set(population) & set(seeds)):
@@ -105,16 +122,18 @@ def tune(
     words = {
         "agent": agent, "environment": setup.environment_config, "space": list(space), "method": method,
         "steps": setup.steps, "tuning_seeds": population, "seeds": seeds, "episodes": episodes,
-        "evaluation_actions": setup.evaluation_actions, "reward": setup.score_reward,
+        "evaluation_actions": setup.evaluation_actions, "reward": setup.score_reward, "storage": storage,
         **{port: to_config(getattr(setup, port)) for port in PORTS},
     }  # fmt: skip
     check_directory(path, words)
     say(f"{agent} on {setup.name}: {method}, {trials} trials over {', '.join(one.name for one in ranges)}\n  in {path}")
     say(f"  {work(trials, method, setup, population, seeds)}")
     rows = path / ("population.jsonl" if method == "pbt" else "trials.jsonl")
-    with hold_new_directory(path, lambda: not rows.exists()):
-        check_directory(path, words)  # again, as another search may have begun there meanwhile
-        write_json(path / "search.json", words)
+    holding = hold_new_directory(path, lambda: not rows.exists()) if storage is None else contextlib.nullcontext()
+    with holding:
+        with contextlib.nullcontext() if storage is None else wait_for_lock(path / "locks" / "search"):
+            check_directory(path, words)  # again, as another search may have begun there meanwhile
+            write_json(path / "search.json", words)
         started = time.monotonic()
         schedule = None
         if method == "pbt":
@@ -130,8 +149,21 @@ def tune(
         else:
             plan = Plan(setup, ranges, population, episodes, method, batch)
             before = len(read_trials(rows))
-            done = run_trials(plan, trials, rows, teller(say, trials))
-            new = len(done) - before
+            if storage is None:
+                done = run_trials(plan, trials, rows, teller(say, trials))
+                new = len(done) - before
+            else:
+                told: list[Trial] = []
+                tell_batch = teller(say, trials)
+
+                def note_batch(found: list[Trial], seconds: float) -> None:
+                    told.extend(found)
+                    tell_batch(found, seconds)
+
+                done = run_shared_trials(plan, trials, path, storage, note_batch)
+                new = len(told)
+                text = "".join(dumps(one._asdict()) + "\n" for one in done).encode()
+                checkpoint.write_atomically(rows, lambda file: file.write(text))
             found = {"best": best_trial(done)._asdict(), "trials": len(done)}
             found["complete"] = sum(trial.state == "complete" for trial in done)
         seconds = time.monotonic() - started
@@ -139,11 +171,13 @@ def tune(
         broke: dict[str, str] = {}
         cut: dict[str, str] = {}
 
-        def test_returns(settings: dict[str, Any], name: str, what: str) -> np.ndarray | None:
+        def test_returns(settings: dict[str, Any], name: str, what: str, wait: bool = True) -> np.ndarray | None:
+            waits = wait and storage is not None
             try:
-                run = train_test_seeds(
-                    with_settings(setup, settings), environment, seeds, path / name, display, options
-                )
+                with wait_for_lock(path / "locks" / name) if waits else contextlib.nullcontext():
+                    run = train_test_seeds(
+                        with_settings(setup, settings), environment, seeds, path / name, display, options
+                    )
             except RunInterrupted:
                 raise
             except ForageError as error:
@@ -153,6 +187,13 @@ def tune(
                 cut[what] = said
             return returns_of(run, setup)
 
+        if storage is not None:  # whichever run is free; the other one is another process's
+            for name, settings in (("default", {}), (f"tuned-{found['best']['number']}", found["best"]["settings"])):
+                with try_lock(path / "locks" / name) as free:
+                    if free:
+                        test_returns(settings, name, "", wait=False)
+            broke.clear()
+            cut.clear()
         default = test_returns({}, "default", "default")
         if schedule is not None:
             played = replay_schedule(setup, schedule, seeds, episodes, path / "tuned.npz", say)
