@@ -28,6 +28,7 @@ from forage.studies.comparison.verdicts import (
     is_beyond,
     verdicts,
 )
+from forage.studies.report import report
 from forage.studies.report.page import budget, score_table, sentences_of_runs, whole_runs
 from forage.tasks.contexts import Contexts
 
@@ -356,3 +357,24 @@ def test_entropy_of_continuous_actions_has_no_zero():
 def test_metrics_are_those_with_values_losses_first():
     rows = [{"steps": 1, "return": [1.0], "entropy": [None], "q": [1.0], "value_loss": [2.0], "seconds": 3.0}]
     assert metric_names(rows) == ["value_loss", "q"]
+
+
+def test_a_report_is_of_several_environments_lengths_and_sweeps(lying, tmp_path):
+    sweep = lying("s", {"return": [1.0, 2.0, 5.0, 6.0]}, sweep={"learning_rate": [0.1, 0.2]})
+    row = {"steps": 100_000, "seconds": 1.0, "return": [1, 2, 5, 6], "entropy": [0.5, 0.4, 0.3, 0.2]}
+    (Path(sweep) / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    short = lying("short", agent="dqn", steps=50_000)
+    runs = [sweep, short, lying("other", environment="Acrobot-v1")]
+    text = report(runs, tmp_path / "page.html", labels=["a", "b", "c"], title="Mine & yours", smooth=10).read_text()
+    assert "<h1>Mine &amp; yours</h1>" in text and "Lines are means over 10 steps." in text
+    for said in ("<h2>Learning: CartPole-v1</h2>", "<h2>Learning: Acrobot-v1</h2>", "<h3>entropy</h3>"):
+        assert said in text, said
+    places = re.findall(r'<div class="chart" id="([^"]+)">', text)
+    assert len(places) == len(set(places)) == 5  # learning and profiles of both, and entropy
+    learning = json.loads(re.search(r'id="learning"><script type="application/json">(.*?)</script>', text)[1])
+    assert learning["arms"] == ["a learning_rate=0.1", "a learning_rate=0.2", "b"]
+    assert "are compared over the first 50,000" in text and "a learning_rate=0.2 in CartPole-v1: return 5.5 [" in text
+    assert text.count("<th>a in CartPole-v1</th>") >= 1  # settings are of the run, not of each setting of its sweep
+    with pytest.raises(ForageError, match=r"theirs\.csv is no run of Forage; forage compare draws it"):
+        (tmp_path / "theirs.csv").write_text(FOREIGN)
+        report([short, tmp_path / "theirs.csv"], tmp_path / "page.html")

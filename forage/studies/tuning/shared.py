@@ -64,8 +64,8 @@ def run_shared_trials(
     """
     optuna = load_optuna()
     owner = uuid.uuid4().hex
-    with lock_directory(directory / "processes" / owner):
-        with wait_for_lock(directory / "locks" / "asking"):
+    with lock_directory(directory / ".processes" / owner):
+        with wait_for_lock(directory / ".locks" / "asking"):
             study = optuna.create_study(
                 study_name=f"forage-{directory.resolve().name}",
                 storage=open_storage(optuna, storage, directory),
@@ -74,7 +74,7 @@ def run_shared_trials(
                 **samplers(optuna, plan, int(owner[:7], 16)),
             )
         while True:
-            with wait_for_lock(directory / "locks" / "asking"):
+            with wait_for_lock(directory / ".locks" / "asking"):
                 give_up_lost(optuna, study, directory)
                 asked = ask_trials(optuna, study, plan, trials, owner)
             if asked:
@@ -108,7 +108,7 @@ def give_up_lost(optuna: Any, study: Any, directory: Path) -> None:
     """Give up the trials of processes that died, and propose their settings again."""
     for trial in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):
         owner = trial.user_attrs.get("owner", "")
-        if owner and is_locked(directory / "processes" / owner):
+        if owner and is_locked(directory / ".processes" / owner):
             continue
         study.enqueue_trial(trial.params, user_attrs={"again": trial.number})
         study._storage.set_trial_user_attr(trial._trial_id, "lost", True)

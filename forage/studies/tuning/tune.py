@@ -131,7 +131,7 @@ def tune(
     rows = path / ("population.jsonl" if method == "pbt" else "trials.jsonl")
     holding = hold_new_directory(path, lambda: not rows.exists()) if storage is None else contextlib.nullcontext()
     with holding:
-        with contextlib.nullcontext() if storage is None else wait_for_lock(path / "locks" / "search"):
+        with contextlib.nullcontext() if storage is None else wait_for_lock(path / ".locks" / "search"):
             check_directory(path, words)  # again, as another search may have begun there meanwhile
             write_json(path / "search.json", words)
         started = time.monotonic()
@@ -174,7 +174,7 @@ def tune(
         def test_returns(settings: dict[str, Any], name: str, what: str, wait: bool = True) -> np.ndarray | None:
             waits = wait and storage is not None
             try:
-                with wait_for_lock(path / "locks" / name) if waits else contextlib.nullcontext():
+                with wait_for_lock(path / ".locks" / name) if waits else contextlib.nullcontext():
                     run = train_test_seeds(
                         with_settings(setup, settings), environment, seeds, path / name, display, options
                     )
@@ -189,7 +189,7 @@ def tune(
 
         if storage is not None:  # whichever run is free; the other one is another process's
             for name, settings in (("default", {}), (f"tuned-{found['best']['number']}", found["best"]["settings"])):
-                with try_lock(path / "locks" / name) as free:
+                with try_lock(path / ".locks" / name) as free:
                     if free:
                         test_returns(settings, name, "", wait=False)
             broke.clear()
