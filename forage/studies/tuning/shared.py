@@ -116,7 +116,7 @@ def give_up_lost(optuna: Any, study: Any, directory: Path) -> None:
 
 
 def store_trial(optuna: Any, study: Any, one: Any, trial: Trial) -> None:
-    """Store a finished trial, with all that is known of it."""
+    """Store a finished trial: its state and value for Optuna, and its details as an attribute."""
     one.set_user_attr("trial", trial._asdict() | {"looks": list(trial.looks)})
     if trial.state == "failed":
         study.tell(one, state=optuna.trial.TrialState.FAIL)
