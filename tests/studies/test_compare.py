@@ -375,6 +375,8 @@ def test_a_report_is_of_several_environments_lengths_and_sweeps(lying, tmp_path)
     assert learning["arms"] == ["a learning_rate=0.1", "a learning_rate=0.2", "b"]
     assert "are compared over the first 50,000" in text and "a learning_rate=0.2 in CartPole-v1: return 5.5 [" in text
     assert text.count("<th>a in CartPole-v1</th>") >= 1  # settings are of the run, not of each setting of its sweep
-    with pytest.raises(ForageError, match=r"theirs\.csv is no run of Forage; forage compare draws it"):
+    with pytest.raises(
+        ForageError, match=r"theirs\.csv is no run of Forage, which a report is about; forage compare draws it"
+    ):
         (tmp_path / "theirs.csv").write_text(FOREIGN)
         report([short, tmp_path / "theirs.csv"], tmp_path / "page.html")
