@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from forage.studies.hub import push as push
     from forage.studies.report import report as report
     from forage.studies.robustness import evaluate_under as evaluate_under
+    from forage.studies.sb3.importing import import_policy as import_policy
     from forage.studies.study.study import study as study
     from forage.studies.tuning.tune import tune as tune
     from forage.studies.watch import watch as watch
@@ -49,6 +50,7 @@ _WHERE = {
     "watch": "forage.studies.watch",
     "chat": "forage.studies.chat",
     "export": "forage.studies.export",
+    "import_policy": "forage.studies.sb3.importing",
     "compare": "forage.studies.comparison.compare",
     "report": "forage.studies.report",
     "study": "forage.studies.study.study",

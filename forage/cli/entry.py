@@ -44,6 +44,7 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
   forage report RUN ...              one HTML page about runs: curves, scores, profiles, settings, films
   forage cite [RUN]                  cite Forage, a run and the papers of its parts
   forage export RUN OUTPUT           write a policy for other programs; a language policy as Hugging Face's files
+  forage import MODEL.zip ENV        make a run of a policy of Stable-Baselines3
   forage serve RUN | policy.npz      answer requests for actions over HTTP, JSON in and out
   forage push RUN USER/NAME          share a run on the Hugging Face Hub, with a model card
   forage pull USER/NAME              fetch a shared run from the Hub
@@ -80,6 +81,7 @@ COMMANDS = (
     "report",
     "cite",
     "export",
+    "import",
     "serve",
     "push",
     "pull",
@@ -90,7 +92,7 @@ COMMANDS = (
 )
 
 FOLDERS = {
-    "sharing": ("export", "serve", "push", "pull"),
+    "sharing": ("export", "import", "serve", "push", "pull"),
     "studies": ("study", "runs", "compare", "report", "tune", "select", "claim", "plan"),
 }
 """Commands whose modules are in a folder of their theme."""

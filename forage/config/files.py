@@ -19,7 +19,13 @@ from forage.environments.plain import from_plain
 
 KINDS: dict[str, Any] = {option.name: option.type for option in OPTIONS if option.in_file and option.type is not Any}
 """The types of settings by name, without the agent, the environment and the parts."""
-ABOUT = ("spec", "devices_per_seed", "history", "parent")  # what a run writes of itself, and no one asks for
+ABOUT = (
+    "spec",
+    "devices_per_seed",
+    "history",
+    "parent",
+    "imported",
+)  # what a run writes of itself, and no one asks for
 
 
 def read_arguments(file: str | os.PathLike[str]) -> dict[str, Any]:

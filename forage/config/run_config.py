@@ -57,7 +57,7 @@ ONLINE = ", or go on online from such a run with --memory mixed --memory.data FI
 ALWAYS_STORED = (
     *("evaluation_episodes", "evaluation_every", "checkpoint_seconds", "track", "devices", "devices_per_seed"),
 )
-SELDOM_STORED = ("step_timeout", "stop_at", "keep", "keep_every", "parent", "ends")
+SELDOM_STORED = ("step_timeout", "stop_at", "keep", "keep_every", "parent", "imported", "ends")
 """Settings that a run's config.json has always, and those that it has where they are set."""
 
 
@@ -107,6 +107,7 @@ class RunConfig:
     keep: str | None = None  # best
     keep_every: int | None = None  # steps between agents that are kept
     parent: dict[str, Any] | None = None  # the run that it started from; see `Inheritance.record`
+    imported: dict[str, Any] | None = None  # the model of another library that it was made of
     ends: dict[str, Any] | None = None  # returns between which scores on a data set are normalised
 
     def __post_init__(self) -> None:

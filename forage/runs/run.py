@@ -90,10 +90,11 @@ class Run:
 
     @staticmethod
     def begun(directory: Path) -> bool:
-        """Return whether a directory holds a run that has saved a checkpoint or an evaluation."""
+        """Return whether a directory holds a run that has saved a checkpoint, an agent or an evaluation."""
         if not (directory / "config.json").exists():
             return False
-        return (directory / "evaluation.json").exists() or any((directory / "checkpoints").glob("*.npz"))
+        learned = (directory / "evaluation.json").exists() or any((directory / "checkpoints").glob("*.npz"))
+        return learned or (directory / "agent.npz").exists()  # alone in a run that was imported
 
     @staticmethod
     def check_free(directory: Path) -> None:

@@ -288,6 +288,10 @@ def resume(
     steps = None if steps is None else whole("steps", steps)
     shown, called = progress.make_steady(display), check_callbacks(callbacks)
     run = Run(directory)
+    if run.config.get("imported") and not run.checkpoints:
+        raise ForageError(
+            f"{directory} was imported and has no training to resume; forage train --from {directory} trains it on."
+        )
 
     def differs(what: str) -> None:
         if what and not anyway:

@@ -69,3 +69,22 @@ SERVED = [
 @pytest.mark.parametrize(("words", "said"), SERVED, ids=[said[:50] for _, said in SERVED])
 def test_a_policy_to_serve(words, said, answer):
     answer(words, said)
+
+
+IMPORTED = [
+    ("import", "forage import takes a model and the environment that it was trained in"),
+    ("import bad.npz", "forage import takes a model and the environment that it was trained in"),
+    ("import nowhere.zip CartPole-v1", r"There is no file nowhere\.zip; give the model\.zip that model\.save"),
+    ("import bad.npz CartPole-v1", r"bad\.npz is no whole model of Stable-Baselines3 \(BadZipFile"),
+    (
+        "import other.npz CartPole-v1",
+        r"other\.npz is no model of Stable-Baselines3: the zip has no data and policy\.pth",
+    ),
+    ("import bad.npz CartPole-v1 --norm x", "forage import has no option '--norm'. Did you mean '--normalisation'"),
+    ("resume nowhere", "nowhere is not a run"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), IMPORTED, ids=[said[:50] for _, said in IMPORTED])
+def test_a_model_to_import(words, said, answer):
+    answer(words, said)
