@@ -38,6 +38,7 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "ppo-gru": ("ppo", "CartPole-masked", PPO | {"gru_size": 4}),
     "ppo-continuous": ("ppo", "Pendulum-v1", PPO | {"normalise_observation": True}),
     "a2c": ("a2c", "CartPole-v1", {"num_envs": 2, "rollout_length": 8, "hidden_sizes": (8,)}),
+    "trpo": ("trpo", "CartPole-v1", PPO),
     "appo": ("appo", "CartPole-v1", PPO),
     "impala": ("impala", "CartPole-v1", {"num_envs": 2, "rollout_length": 8, "hidden_sizes": (8,)}),
     "reinforce": (
@@ -53,6 +54,12 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     ),
     "qr-dqn": ("qr-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "quantiles": 3}),
     "c51": ("c51", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "atoms": 5}),
+    "iqn": (
+        "iqn",
+        "CartPole-v1",
+        REPLAY | {"hidden_sizes": (8,), "samples": 3, "target_samples": 2, "act_samples": 2, "cosines": 4},
+    ),
+    "rainbow": ("rainbow", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "atoms": 5}),
     "pqn": ("pqn", "CartPole-v1", {"num_envs": 2, "rollout_length": 8, "minibatches": 2, "hidden_sizes": (8,)}),
     "dqn-histogram": (
         "dqn",

@@ -14,6 +14,7 @@ from tiers import first
 
 from forage.agents.q_learning.c51 import C51, project_atoms
 from forage.agents.q_learning.dqn import DQN
+from forage.agents.q_learning.iqn import IQN
 from forage.agents.q_learning.qr_dqn import QRDQN
 from forage.agents.q_learning.vdn import VDN
 from forage.core.ports import ActInputs
@@ -158,3 +159,28 @@ def test_what_does_not_fit_is_refused():
         DQN(bins=11, lowest_value=2.0, highest_value=1.0)
     with pytest.raises(ForageError, match="low of C51 is below high, and 5 is not below 1"):
         check(C51(low=5.0, high=1.0), SPEC)
+
+
+def test_implicit_quantiles_by_hand():
+    """Two shares of one's own in place of 0.25 and 0.75; samples 1 and 5, as above."""
+    share = jnp.array([[0.1, 0.9], [0.25, 0.75]])
+    one = lambda low, high: 0.5 * ((low + 0) * 0.5 + low * 4.5) + 0.5 * ((1 - high) * 0.5 + high * 2.5)  # noqa: E731
+    found = quantile_error(jnp.array([[0.0, 2.0]] * 2), jnp.array([[1.0, 5.0]] * 2), share)
+    np.testing.assert_allclose(found, [one(0.1, 0.9), one(0.25, 0.75)], rtol=1e-6)
+
+
+def test_iqns_loss_is_qr_dqns_where_shares_have_no_effect():
+    """Without weights phi(tau) is relu(bias) = 1, so every share has DQN's value of the action: Q is the table's."""
+    agent = IQN(**PLAIN, samples=3, target_samples=2, act_samples=4, cosines=5, double=False)
+
+    def network(values):
+        made = table(agent, np.array(values, np.float32))
+        return equinox.tree_at(lambda n: n.embedding.bias, made, np.ones(STATES, np.float32))
+
+    online, target = network([[1, 5], [0, 0], [0, 0]]), network([[9, 9], [2, 6], [0, 0]])
+    np.testing.assert_allclose(compute(lambda n: n(jnp.int32(0)), online), [1.0, 5.0])
+    loss, (error, _) = compute(agent.loss, online, target, transition(3.0), jax.random.key(0))
+    np.testing.assert_allclose(error, [[3 + 0.5 * 6 - 1]])
+    # u = 5 in every pair, above the estimate: sum_i tau_i (5 - 0.5)
+    share = jax.random.uniform(jax.random.split(jax.random.key(0))[0], (1, 3))
+    np.testing.assert_allclose(loss, 4.5 * share.sum(), rtol=1e-5)

@@ -37,12 +37,15 @@ from forage.agents.policy_gradient.appo import APPO
 from forage.agents.policy_gradient.impala import IMPALA
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.reinforce import Reinforce
+from forage.agents.policy_gradient.trpo import TRPO
 from forage.agents.q_learning.c51 import C51
 from forage.agents.q_learning.discrete_bcq import DiscreteBCQ
 from forage.agents.q_learning.discrete_cql import DiscreteCQL
 from forage.agents.q_learning.dqn import DQN
+from forage.agents.q_learning.iqn import IQN
 from forage.agents.q_learning.pqn import PQN
 from forage.agents.q_learning.qr_dqn import QRDQN
+from forage.agents.q_learning.rainbow import Rainbow
 from forage.agents.search.gumbel_search import GumbelSearch
 from forage.agents.settings import DDPG, REDQ
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
@@ -153,6 +156,7 @@ AGENTS = {
     "ppo": Trial(ppo(), 12_000),
     "ppo gru": Trial(ppo(gru_size=16), 120_000),
     "a2c": Trial(a2c(), 60_000),
+    "trpo": Trial(TRPO(**PPO_SIZES, discount=DISCOUNT), 12_000),
     "appo behind": Trial(APPO(**PPO_SIZES, discount=DISCOUNT), 40_000, memory=Queue(lag=2)),
     "impala": Trial(impala(), 40_000),
     "impala gru": Trial(impala(gru_size=16), 120_000),
@@ -165,6 +169,8 @@ AGENTS = {
     "dqn histogram": Trial(dqn(**HISTOGRAM), 10_000, EXPLORE),
     "qr-dqn": Trial(QRDQN(**REPLAYED, n_step=1, dueling=False, quantiles=8), 12_000, EXPLORE),
     "c51": Trial(C51(**REPLAYED, n_step=1, dueling=False, atoms=51, low=-4.0, high=8.0), 12_000, EXPLORE),
+    "iqn": Trial(IQN(**REPLAYED, n_step=1, dueling=False, samples=8, target_samples=8, act_samples=8), 12_000, EXPLORE),
+    "rainbow": Trial(Rainbow(**REPLAYED, n_step=1, atoms=51, low=-4.0, high=8.0), 12_000, EXPLORE),
     "pqn": Trial(PQN(**ROLLED), 30_000, GREEDY_AT_LAST),
     "sac": Trial(SAC(**CRITIC, **COLD, target_entropy=-3.0), 10_000),
     "sac histogram": Trial(SAC(**CRITIC, **COLD, **HISTOGRAM, target_entropy=-3.0), 10_000),

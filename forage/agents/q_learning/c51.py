@@ -9,8 +9,7 @@ p_i(s, a), and Q(s, a) = sum_i z_i p_i(s, a). With target network p', each updat
 where m shares the probability p'_j(s', a') of each r + ... + discount^n z_j, cut to [low, high], between the two atoms
 beside it, the nearer one getting more. a' is the action of highest Q' (with `double`, of highest Q), and after a
 terminal state only the return counts. Double targets, dueling streams, n-step returns, masks and prioritised replay are
-DQN's: with all of them it is Rainbow (Hessel et al., 2017, arXiv 1710.02298) but for its noisy layers, with Rainbow's
-priorities, the divergence of p from m.
+DQN's: with all of them and noisy layers it is `rainbow`, whose priorities, the divergence of p from m, are C51's here.
 """
 
 from __future__ import annotations

@@ -75,6 +75,7 @@ class DiscreteBCQ(DQN):
     offline: ClassVar[bool] = True
     unused: ClassVar[Unused] = {
         "gru_size": "DiscreteBCQ has no memory, as a data set does not tell its state",
+        "noisy": "DiscreteBCQ learns from data and explores nothing",
         "recycle_interval count_dormant": "DiscreteBCQ has two networks and does not look for dormant units",
     }
 

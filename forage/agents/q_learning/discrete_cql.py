@@ -35,7 +35,10 @@ class DiscreteCQL(DQN):
     ranges: ClassVar[Ranges] = {"conservatism": Range(0)}
 
     offline: ClassVar[bool] = True
-    unused: ClassVar[Unused] = {"gru_size": "DiscreteCQL has no memory, as a data set does not tell its state"}
+    unused: ClassVar[Unused] = {
+        "gru_size": "DiscreteCQL has no memory, as a data set does not tell its state",
+        "noisy": "DiscreteCQL learns from data and explores nothing",
+    }
 
     conservatism: float = 1.0  # weight of the gap between all actions' values and the data's; larger lowers values
     # more; the authors' for the larger data

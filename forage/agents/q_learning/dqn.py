@@ -13,6 +13,7 @@ with target network Q', minimises the Huber loss (threshold 1) of Q(s_t, a_t) ag
   in Distributed Reinforcement Learning", R2D2, ICLR; there an LSTM, which hears the reward before too).
 - `bins`: values are histograms, and the loss is the cross-entropy of the one about the target, HL-Gauss, in place of
   Huber's (Farebrother et al., 2024, "Stop Regressing", arXiv 2403.03950).
+- `noisy`: noise in the weights of the last layers, learned with them (`nn/noisy.py` has paper and formula).
 - `recycle_interval`: units that hardly say anything begin anew (ReDo; `nn/dormant.py` has paper and formula).
 
 Prioritised replay is a matter of the memory: the errors returned are what it asks for, its weights multiply the loss.
@@ -38,6 +39,7 @@ from forage.nn.critics import Bins
 from forage.nn.distributions import Actions
 from forage.nn.dormant import NextLayer, Units, recycle_units, share_dormant, units_of
 from forage.nn.networks import GRU, MLP, GRUState, NetworkConfig, Torso
+from forage.nn.noisy import draw_noise, make_noisy
 from forage.ops import returns
 from forage.ops.action_values import best_action, take_values, update_target
 from forage.ops.every import run_every
@@ -71,6 +73,11 @@ class QNetwork(equinox.Module):
         stream = (size, size) if agent.dueling else (size,)  # each stream has a layer of its own before it ends
         self.advantage = MLP(keys[2], (*stream, actions * numbers), agent.activation, 2**0.5, 1.0)
         self.state_value = MLP(keys[3], (*stream, numbers), agent.activation, 2**0.5, 1.0) if agent.dueling else None
+        if getattr(agent, "noisy", False):
+            noisy = [jax.random.fold_in(key, number) for number in (2, 3)]
+            self.advantage = make_noisy(self.advantage, noisy[0], agent.initial_noise)
+            if self.state_value is not None:
+                self.state_value = make_noisy(self.state_value, noisy[1], agent.initial_noise)
 
     def units(self, observations: PyTree[Array]) -> list[Units]:
         """Return the units of all layers but the last, of many observations, of an agent without memory."""
@@ -187,6 +194,7 @@ class DQN(Agent):
         "highest_value": Range(),
         "recycle_interval": Range(0),
         "dormant_threshold": Range(0),
+        "initial_noise": Range(0),
     }
 
     on_policy: ClassVar[bool] = False
@@ -229,8 +237,17 @@ class DQN(Agent):
     # (ReDo); 0: never
     dormant_threshold: float = 0.025  # share of its layer's mean activation up to which a unit is dormant
     count_dormant: bool = equinox.field(static=True, default=False)  # report the share of dormant units as `dormant`
+    noisy: bool = equinox.field(static=True, default=False)  # the last layers, or the streams, have noise in their
+    # weights, drawn for each action and update; explores with `--behaviour policy`
+    initial_noise: float = equinox.field(static=True, default=0.5)  # deviation of a noisy layer's noise at first, times
+    # the root of its inputs; the authors' (sigma_0)
 
     def __check_init__(self):
+        if self.noisy and (self.recycle_interval or self.count_dormant):
+            raise ForageError(
+                "Dormant units are not looked for in noisy layers; leave out noisy, or recycle_interval and "
+                "count_dormant."
+            )
         if self.bins:
             check_order(self, "lowest_value", "highest_value")
         if self.bins and self.gru_size:
@@ -275,6 +292,8 @@ class DQN(Agent):
 
     def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         network, hidden = state.network, inputs.hidden
+        if self.noisy and inputs.explore:
+            network = draw_noise(network, inputs.key)
         features = network.torso(inputs.observation)
         if network.gru is not None:
             features = network.gru(hidden, features)
@@ -300,7 +319,8 @@ class DQN(Agent):
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
         loss_key = jax.random.fold_in(key, 1)
-        gradient, (error, metrics) = loss_gradient(self.loss, state.network, state.target, batch, loss_key)
+        loss = self.noisy_loss if self.noisy else self.loss
+        gradient, (error, metrics) = loss_gradient(loss, state.network, state.target, batch, loss_key)
         state = self.descend(state, gradient, clock, key)
         count = state.updates + 1
         target = update_target(self, state.target, state.network, count)
@@ -362,6 +382,13 @@ class DQN(Agent):
         loss = jnp.mean(batch.weight * self.valid(experience)[start : start + length] * each)
         metrics = {"loss": loss, "q": goal.mean() - error.mean(), "error": jnp.abs(error).mean()}
         return loss, LossReport(error, metrics)
+
+    def noisy_loss(
+        self, network: QNetwork, target: QNetwork, batch: Batch, key: Key[Array, ""]
+    ) -> tuple[Float[Array, ""], LossReport]:
+        """Compute the loss with noise of its own in each of the networks."""
+        key, online, later = jax.random.split(key, 3)
+        return self.loss(draw_noise(network, online), draw_noise(target, later), batch, key)
 
     def divergence(
         self, network: QNetwork, experience: Experience, goal: Float[Array, " batch"]

@@ -59,7 +59,7 @@ class IQLearn(DQN):
     needs: ClassVar[Needs] = Needs(given="demonstrations")
     choices: ClassVar[Choices] = {"objective": OBJECTIVES}
     unused: ClassVar[Unused] = {
-        "n_step double gru_size bins": "IQ-Learn learns soft values of all actions from single transitions"
+        "n_step double gru_size bins noisy": "IQ-Learn learns soft values of all actions from single transitions"
     }
 
     demonstrations: str | Demonstrations | None = equinox.field(

@@ -43,7 +43,7 @@ class IteratedDQN(DQN):
     example: ClassVar[str] = "forage train i-dqn CartPole-v1"
     ranges: ClassVar[Ranges] = {"chain": Range(1), "copy_interval": Range(1)}
     unused: ClassVar[Unused] = {
-        "double gru_size": ("A chain of values has no double targets and no memory", "take dqn"),
+        "double gru_size noisy": ("A chain of values has no double targets, memory or noisy layers", "take dqn"),
         "target_rate": ("A chain of values moves on as a whole", "take dqn"),
         "recycle_interval count_dormant": "A chain of networks is not searched for dormant units",
     }
