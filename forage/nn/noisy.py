@@ -36,7 +36,12 @@ class NoisyLinear(Linear):
 
 def make_noisy(network: Network, key: Key[Array, ""], scale: float) -> Network:
     """Return a network with noisy layers in place of its linear ones."""
-    return each_linear(network, key, lambda layer, key: NoisyLinear(key, *layer.weight.shape, scale))
+
+    def make(layer: Linear, key: Key[Array, ""]) -> Linear:
+        inputs, outputs = layer.weight.shape
+        return NoisyLinear(key, inputs, outputs, scale)
+
+    return each_linear(network, key, make)
 
 
 def draw_noise(network: Network, key: Key[Array, ""]) -> Network:
