@@ -162,7 +162,7 @@ def test_what_does_not_fit_is_refused():
 
 
 def test_implicit_quantiles_by_hand():
-    """Two shares of one's own in place of 0.25 and 0.75; samples 1 and 5, as above."""
+    """Shares 0.1 and 0.9 stand in place of 0.25 and 0.75; samples are 1 and 5, as above."""
     share = jnp.array([[0.1, 0.9], [0.25, 0.75]])
     one = lambda low, high: 0.5 * ((low + 0) * 0.5 + low * 4.5) + 0.5 * ((1 - high) * 0.5 + high * 2.5)  # noqa: E731
     found = quantile_error(jnp.array([[0.0, 2.0]] * 2), jnp.array([[1.0, 5.0]] * 2), share)

@@ -1,4 +1,4 @@
-"""Implicit quantile networks (IQN): values as means of quantiles of the return, of any share that is asked for.
+"""Implicit quantile networks (IQN): values as means of quantiles of the return, for any share in (0, 1).
 
 Dabney, Ostrovski, Silver, Munos (2018), "Implicit Quantile Networks for Distributional Reinforcement Learning", arXiv
 1806.06923. From features psi(s) and a share tau in (0, 1) the network computes the quantile Z_tau(s, a) of the return
