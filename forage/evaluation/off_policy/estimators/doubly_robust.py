@@ -44,14 +44,18 @@ class Model(NamedTuple):
 
 
 def doubly_robust(
-    target: Target, values: ActionValues | None = None, fit: Fit = linear_values, folds: int = 2
+    target: Target,
+    values: ActionValues | None = None,
+    fit: Fit = linear_values,
+    folds: int = 2,
+    told: Model | None = None,
 ) -> PerEpisode:
     """DR of Jiang and Li: one number for each episode; their mean is the estimate.
 
     `values` is Q, if it is known; else `fit` estimates it, for each of `folds` parts from the episodes of the others,
-    or with 1 fold from all of them.
+    or with 1 fold from all of them. `told`: Q and V along the episodes, if they are known.
     """
-    told = model(target, values, fit, folds)
+    told = model(target, values, fit, folds) if told is None else told
     ratio = target.pad_episodes(target.ratio("dr"), 1.0)
     later = np.zeros(target.logged.episodes)
     for t in reversed(range(ratio.shape[1])):

@@ -1,0 +1,311 @@
+"""The value of a policy that nobody has run, from a log of another: estimates, intervals, overlap and warnings.
+
+For actions that are one choice, several choices or numbers. Fitted Q evaluation gives the value
+(`estimators/cross_fitted_q.py`). Where the actions are choices, doubly robust and weighted importance sampling stand
+beside it, with the probabilities of the log or with a fitted behaviour (`behaviour.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import gymnasium
+import jax
+import numpy as np
+from jaxtyping import Bool, Float, PyTree
+
+from forage.core.types import ForageError
+from forage.data.logged import EPISODE_FIELDS, OPTIONAL_FIELDS, LoggedEpisodes, Transitions
+from forage.evaluation.off_policy.behaviour import RARE, Behaviour, fit_behaviours
+from forage.evaluation.off_policy.encoding import Answer, PolicyActions, count_choices, number_choices
+from forage.evaluation.off_policy.estimate import FEW, Estimate, estimate
+from forage.evaluation.off_policy.estimators.cross_fitted_q import CrossFit, Question, TreeQ, cross_fit, pose
+from forage.evaluation.off_policy.estimators.doubly_robust import Model, doubly_robust
+from forage.evaluation.off_policy.estimators.importance import self_normalised_per_decision
+from forage.evaluation.off_policy.target import Target, effective_sample_size, overlap
+from forage.evaluation.statistics import student_interval
+
+MOST_ROWS = 100_000
+"""Transitions of a larger log that are used: of whole episodes, chosen by chance."""
+MOST_JOINT = 1024  # combinations of choices with importance weights
+LEAST_SHARE = 0.01  # effective transitions below this share of the log are too few
+FEW_ROWS = 50  # and so are fewer than this
+OFTEN = 0.2  # share of rarely logged actions that is worth a warning
+FAR_BEYOND = 0.5  # share of the discounting beyond the logged episodes that is worth one
+
+
+@dataclasses.dataclass(frozen=True)
+class ValueEstimate:
+    """The estimated value of a policy: E[sum over t of discount^t r_t] from the log's first observations.
+
+    - `value`, `low`, `high`: by fitted Q evaluation, with its interval.
+    - `others`: estimates by `dr` and `wpdis`; empty for actions of numbers.
+    - `logged`: mean discounted return of the log itself, cut where its episodes end.
+    - `effective_transitions`, `effective_episodes`: (sum w)^2 / sum w^2 of the weights with which transitions, and
+      whole episodes, enter the value.
+    - `weighed_episodes`: the same for the products of ratios of `dr` and `wpdis`.
+    - `rare`: share of the logged observations in which the log hardly has the policy's action.
+    - `cut`: share of the discounting beyond the ends of truncated episodes.
+    - `behaviour`: the fits of the logged behaviour, the better one first; empty if the log has probabilities.
+    - `moved`: the change of each of `others` with the second fit.
+    - `held_out_error`, `fitted_error`: mean squared Bellman errors of held-out and of fitted transitions.
+    - `shift`: the change of the value that held-out transitions ask for.
+    """
+
+    discount: float
+    confidence: float
+    value: float
+    low: float
+    high: float
+    others: dict[str, Estimate]
+    logged: Estimate
+    episodes: int
+    transitions: int
+    left_out: int  # transitions of a log that is larger than needed
+    effective_transitions: float
+    effective_episodes: float
+    weighed_episodes: float | None
+    rare: float
+    cut: float
+    behaviour: tuple[dict[str, Any], ...]
+    moved: dict[str, float]
+    held_out_error: float
+    fitted_error: float
+    shift: float
+    warnings: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return the estimates as lines, and the warnings in words."""
+        size = f"{self.episodes:,} episodes, {self.transitions:,} transitions"
+        size += f" ({self.left_out:,} more left out)" if self.left_out else ""
+        rows = {"fqe": Estimate(self.value, self.low, self.high, self.episodes), **self.others, "logged": self.logged}
+        meaning = {"fqe": "the value", "logged": "mean discounted return of the log itself"}
+        lines = [f"Value at discount {self.discount:g} with {100 * self.confidence:.0f} % intervals, from {size}"]
+        for name, found in rows.items():
+            lines.append(f"{name:<8}{found}".ljust(44) + meaning.get(name, ""))
+        lines = [line.rstrip() for line in lines]
+        lines.append(
+            f"Behind the value stand {self.effective_transitions:,.0f} effective transitions and "
+            f"{self.effective_episodes:,.0f} effective episodes; in {share(self.rare)} of the observations the log "
+            f"hardly has the policy's action."
+        )
+        lines.append(
+            f"Held-out episodes: Bellman error {self.held_out_error:.4g}, where fitted {self.fitted_error:.4g}; they "
+            f"shift the value by {self.shift:+.3g}."
+        )
+        if self.behaviour:
+            lines.append(self.behaviour_words)
+        return "\n".join([*lines, *(f"Warning: {text}" for text in self.warnings)])
+
+    @property
+    def behaviour_words(self) -> str:
+        """Describe the fitted behaviour, its calibration and the effect of another fit."""
+        best, other = self.behaviour
+        text = (
+            f"The log has no probabilities of its actions. Fitted by {best['name']}: log-loss {best['log_loss']:.3g} on "
+            f"held-out episodes ({best['plain_loss']:.3g} without observations), reliability error "
+            f"{best['reliability']:.2g}; by {other['name']} {other['log_loss']:.3g} and {other['reliability']:.2g}."
+        )
+        moved = " and ".join(f"{name} by {change:+.3g}" for name, change in self.moved.items())
+        return f"{text} The second fit moves {moved}." if moved else text
+
+    def data(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        plain = dataclasses.asdict(self)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
+
+
+def estimate_value(
+    data: Transitions,
+    answer: Answer,
+    space: gymnasium.Space[Any],
+    discount: float,
+    confidence: float = 0.95,
+    seed: int = 0,
+    options: TreeQ | None = None,
+) -> ValueEstimate:
+    """Estimate the value of the policy `answer` from logged episodes with actions of `space`.
+
+    Raise `ForageError` for a log of one episode, a discount of 1 or more, and actions of other kinds.
+    """
+    if not 0 < confidence < 1:
+        raise ForageError(f"A confidence lies between 0 and 1, such as 0.95, not {confidence:g}.")
+    whole = data.transitions
+    data = thin_episodes(data, MOST_ROWS, seed)
+    given: list[PolicyActions] = []
+
+    def remember(observation: PyTree[np.ndarray]) -> PolicyActions:
+        given.append(answer(observation))
+        return given[-1]
+
+    asked, encoder = pose(data, remember, space, discount)
+    fit = cross_fit(asked, options or TreeQ(seed=seed))
+    low, high = fit.interval(confidence)
+
+    # Behaviour: the log's probabilities, or two fits
+    counts = count_choices(space)
+    columns = functools.partial(_columns_of, space, counts)
+    answered = np.stack([columns(part) for part in given[0].action])
+    observed = asked.logged.columns[0][:, : encoder.observed]
+    fits = fit_behaviours(observed, columns(data.action), counts, asked.episode, answered, asked.here.probability, seed)
+    rare = float(fits[0].policy.mean())
+
+    # Estimators that weigh by probabilities
+    others: dict[str, Estimate] = {}
+    moved: dict[str, float] = {}
+    weighed = None
+    fitted = data.behaviour_probability is None
+    if counts is not None and math.prod(counts) <= MOST_JOINT:
+        weigh = functools.partial(_weigh, data, given, asked, fit, counts, space, confidence, seed)
+        if fitted:
+            tables = [weigh(np.exp(one.logged.logarithm)) for one in fits]
+            other = tables[1][0]
+            moved = {name: other[name].value - x.value for name, x in tables[0][0].items() if name in other}
+        else:
+            tables = [weigh(data.behaviour_probability)]
+        others, weighed = tables[0]
+
+    # The log itself, and what covers the policy
+    time = data.time
+    returns = np.bincount(data.numbers, discount**time * data.reward, data.episodes)
+    last = data.first + data.lengths - 1
+    made = ValueEstimate(
+        discount=discount,
+        confidence=confidence,
+        value=fit.value,
+        low=low,
+        high=high,
+        others=others,
+        logged=Estimate(float(returns.mean()), *student_interval(returns, confidence), len(returns)),
+        episodes=data.episodes,
+        transitions=data.transitions,
+        left_out=whole - data.transitions,
+        effective_transitions=effective_sample_size(fit.weight),
+        effective_episodes=effective_sample_size(np.bincount(data.numbers, fit.weight, data.episodes)),
+        weighed_episodes=weighed,
+        rare=rare,
+        cut=float((discount**data.lengths * data.truncated[last]).mean()),
+        behaviour=tuple(_summary(one) for one in fits) if fitted else (),
+        moved=moved,
+        held_out_error=fit.held_out_error,
+        fitted_error=fit.fitted_error,
+        shift=float(fit.per_episode.mean() - fit.value),
+        warnings=(),
+    )
+    return dataclasses.replace(made, warnings=tuple(_warnings(made, data, counts)))
+
+
+def thin_episodes(data: Transitions, most: int, seed: int = 0) -> Transitions:
+    """Return whole episodes, chosen by chance, of at most so many transitions; all if they are no more."""
+    if data.transitions <= most:
+        return data
+    order = np.random.default_rng(seed).permutation(data.episodes)
+    chosen = np.zeros(data.episodes, bool)
+    chosen[order[np.cumsum(data.lengths[order]) <= most]] = True
+    if chosen.sum() < 2:
+        raise ForageError(f"The log's episodes are too long: two of them have more than {most:,} transitions.")
+    return take_episodes(data, chosen)
+
+
+def take_episodes(data: Transitions, chosen: Bool[np.ndarray, " episode"]) -> Transitions:
+    """Return some of the episodes."""
+    rows = np.flatnonzero(chosen[data.numbers])
+    names = [*EPISODE_FIELDS, *(name for name in OPTIONAL_FIELDS if getattr(data, name) is not None)]
+    parts = {name: jax.tree.map(lambda x: x[rows], getattr(data, name)) for name in names}
+    return dataclasses.replace(data, **parts, episode=np.unique(data.numbers[rows], return_inverse=True)[1])
+
+
+def share(part: float) -> str:
+    """Return a share as a percentage."""
+    return f"{100 * part:.2g} %" if part < 0.995 else "100 %"
+
+
+def _columns_of(space: gymnasium.Space[Any], counts: list[int] | None, action: np.ndarray) -> np.ndarray:
+    return np.asarray(action, np.float64).reshape(len(action), -1) if counts is None else number_choices(space, action)
+
+
+def _summary(one: Behaviour) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in ("name", "log_loss", "plain_loss", "reliability")}
+
+
+def _weigh(
+    data: Transitions,
+    given: list[PolicyActions],
+    asked: Question,
+    fit: CrossFit,
+    counts: list[int],
+    space: gymnasium.Space[Any],
+    confidence: float,
+    seed: int,
+    behaviour: Float[np.ndarray, " row"],
+) -> tuple[dict[str, Estimate], float | None]:
+    """Return the estimates by `dr`, with the fit's action values, and `wpdis`, and their effective episodes."""
+
+    def joint(action: np.ndarray) -> np.ndarray:
+        return np.ravel_multi_index(tuple(number_choices(space, action).T), counts)
+
+    fields = {name: getattr(data, name) for name in ("reward", "terminated", "truncated", "episode")}
+    row = np.arange(data.transitions)
+    logged = LoggedEpisodes(
+        observation=row,
+        next_observation=row,
+        action=joint(data.action),
+        behaviour_probability=np.minimum(behaviour, 1.0),
+        **fields,
+    )
+    table = np.zeros((data.transitions, math.prod(counts)))
+    for action, probability in zip(given[0].action, given[0].probability, strict=True):
+        table[row, joint(action)] += probability
+    target = Target(logged, lambda rows: table[rows], asked.discount)
+    reward = data.reward + asked.discount * data.truncated * fit.next_v
+    told = Model(*(target.pad_episodes(x) for x in (fit.q, fit.v, reward)))
+    estimators = {"dr": functools.partial(doubly_robust, told=told), "wpdis": self_normalised_per_decision}
+    found: dict[str, Estimate] = {}
+    for name, one in estimators.items():
+        with contextlib.suppress(ForageError):  # products of ratios that are no numbers any more
+            found |= estimate(logged, target.policy, asked.discount, {name: one}, confidence=confidence, seed=seed)
+    return found, overlap(target).effective_sample_size
+
+
+def _warnings(made: ValueEstimate, data: Transitions, counts: list[int] | None) -> list[str]:
+    """Say in words why the value may be wrong."""
+    found = []
+    rows, episodes = made.effective_transitions, made.effective_episodes
+    if rows < max(FEW_ROWS, LEAST_SHARE * made.transitions) or episodes < FEW:
+        found.append(
+            f"the log does not cover what this policy does. Its value rests on {rows:,.0f} effective transitions of "
+            f"{made.transitions:,}, in {episodes:,.0f} effective episodes; trust neither value nor interval before there "
+            f"are data of such actions."
+        )
+    if made.rare > OFTEN:
+        rarely = f"with a probability below {share(RARE)}" if counts else "or numbers near it"
+        found.append(
+            f"in {share(made.rare)} of the logged observations the policy does what the log hardly has there "
+            f"({'chosen ' + rarely if counts else 'no action near it'})."
+        )
+    ends = np.array([min(data.reward.min(), 0.0), max(data.reward.max(), 0.0)]) / (1 - made.discount)
+    if not ends[0] <= made.value <= ends[1]:
+        found.append(
+            f"the value is beyond all that the logged rewards allow ({ends[0]:.4g} to {ends[1]:.4g}): the fit "
+            f"extrapolates."
+        )
+    if made.cut > FAR_BEYOND:
+        found.append(
+            f"{share(made.cut)} of the discounting lies beyond the ends of the logged episodes; the value there is "
+            f"inferred from the observations that they reach."
+        )
+    robust = made.others.get("dr")
+    if robust is not None and robust.low is not None and robust.high is not None:
+        apart = robust.low > made.high or robust.high < made.low
+        if apart and made.weighed_episodes is not None and made.weighed_episodes >= FEW:
+            found.append(f"doubly robust says {robust}, which the interval of the value does not touch.")
+    if made.weighed_episodes is not None and made.weighed_episodes < FEW:
+        found.append(
+            f"dr and wpdis multiply ratios over whole episodes, which leaves {made.weighed_episodes:.1f} effective "
+            f"episodes: too few to trust these two."
+        )
+    return found
