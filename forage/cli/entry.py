@@ -40,6 +40,7 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
                                      RUN writes a trained run's transitions, forage data convert IN OUT converts
                                      foreign files, forage data label FILE adds missing rewards or actions, and
                                      forage data show FILE describes one
+  forage estimate RUN --data FILE    estimate the value of a policy from a log of another one, with its interval
   forage select RUN ... --data FILE  judge off-policy estimates by the policies that they select (SharpeRatio@k)
   forage report RUN ...              one HTML page about runs: curves, scores, profiles, settings, films
   forage cite [RUN]                  cite Forage, a run and the papers of its parts
@@ -77,6 +78,7 @@ COMMANDS = (
     "plan",
     "tune",
     "data",
+    "estimate",
     "select",
     "report",
     "cite",
@@ -97,7 +99,7 @@ FOLDERS = {
 }
 """Commands whose modules are in a folder of their theme."""
 
-READERS = ("train", "resume", "evaluate", "watch", "chat", "data", "select", "export", "serve", "report")
+READERS = "train resume evaluate watch chat data estimate select export serve report".split()
 """Commands that act with runs or read files of settings, and so take `--trust`."""
 
 

@@ -214,12 +214,14 @@ def _normal_linear(inputs: Columns, number: Float[np.ndarray, " row"], seed: int
 def _choice_linear(inputs: Columns, choice: Int[np.ndarray, " row"], count: int, seed: int):
     """Fit multinomial logistic regression with a small ridge; return a function to probabilities."""
     x, hit = np.concatenate([np.ones((len(inputs), 1)), inputs], 1), np.eye(count)[choice]
-    ridge = 1.0 / len(x)
+    ridge = np.full((x.shape[1], 1), 1.0 / len(x))
+    ridge[0] = 0
 
     def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
         weight = flat.reshape(x.shape[1], count)
         probability = _softmax(x @ weight)
-        value = -np.log(probability[np.arange(len(x)), choice] + 1e-300).mean() + 0.5 * ridge * (flat**2).sum()
+        value = -np.log(probability[np.arange(len(x)), choice] + 1e-300).mean()
+        value += 0.5 * (ridge * weight**2).sum()
         return float(value), (x.T @ (probability - hit) / len(x) + ridge * weight).ravel()
 
     found = optimize.minimize(loss, np.zeros(x.shape[1] * count), jac=True, method="L-BFGS-B", options={"maxiter": 100})

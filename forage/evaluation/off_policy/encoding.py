@@ -104,22 +104,29 @@ class Encoder:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Polynomial:
-    """The features 1, each column, and products of each number with each column, unless these are too many."""
+    """The features 1, each column, and products of two columns."""
 
     left: Int[np.ndarray, " product"]
     right: Int[np.ndarray, " product"]
 
     @classmethod
-    def from_columns(cls, columns: Float[np.ndarray, "row column"]) -> Polynomial:
-        """Return the features for a data set: a column of two values or fewer is a choice, and other ones numbers."""
-        varies = [len(np.unique(values[:10_000])) for values in columns.T]
-        pairs = [
-            (i, j)
-            for i, count in enumerate(varies)
-            for j, other in enumerate(varies)
-            if count > 2 and other > 1 and (other <= 2 or i <= j)
-        ]
-        pairs = pairs if len(pairs) <= MOST_PRODUCTS else []
+    def from_columns(cls, columns: Float[np.ndarray, "row column"], observed: int) -> Polynomial:
+        """Return the features for a data set, whose first columns are `observed` and whose other ones are actions.
+
+        In this order, as long as they are few: squares of numbers, products with actions, products of numbers.
+        """
+        count = [len(np.unique(values[:10_000])) for values in columns.T]
+        number, varies = ([at for at, n in enumerate(count) if n > least] for least in (2, 1))
+        action = [at for at in varies if at >= observed]
+        groups = (
+            [(i, i) for i in number],
+            [(i, j) for j in action for i in varies if i < j],
+            [(i, j) for i in number for j in varies if i != j and (i < j or j not in number)],
+        )
+        pairs: list[tuple[int, int]] = []
+        for group in groups:
+            more = pairs + [pair for pair in group if pair not in pairs and pair[::-1] not in pairs]
+            pairs = more if len(more) <= MOST_PRODUCTS else pairs
         left, right = np.array(pairs, np.int64).reshape(-1, 2).T
         return cls(left, right)
 

@@ -50,13 +50,11 @@ class TreeQ:
 
     folds: int = 5  # parts of the episodes, each judged by a fit to the others
     rounds: int = 6  # trees
-    leaves: int = 32  # of a tree at most
+    leaves: int = 32  # of a tree at most; of a small log one for each `rows` of its transitions
+    rows: int = 400
+    least: int = 50  # transitions that a leaf has at least
     ridge: float = 0.01  # of each feature, times its mean square and 1 - discount
     seed: int = 0  # of the folds
-
-    def least(self, rows: int) -> int:
-        """Return the rows that a leaf has at least: 50 of a large log, fewer of a small one."""
-        return int(np.clip(rows // 300, 10, 50))
 
 
 class Rows(NamedTuple):
@@ -128,7 +126,7 @@ def pose(data: Transitions, answer: Answer, space: gymnasium.Space, discount: fl
     )
     own = rows_of(data.observation, data.action[None], np.ones((1, data.transitions)))
     goes_on = discount * ~data.terminated
-    polynomial = Polynomial.from_columns(logged)
+    polynomial = Polynomial.from_columns(logged, encoder.observed)
     return Question(own, here, later, polynomial, data.reward, goes_on, data.numbers, data.first, discount), encoder
 
 
@@ -174,10 +172,11 @@ def fit_values(asked: Question, known: np.ndarray, options: TreeQ) -> Fit:
         ridge[0, 0] = 0
         matrix = used.T @ (used - after) + ridge
         theta = _solve(matrix, used.T @ asked.reward[known])
-        if len(trees) == options.rounds:
+        leaves = min(options.leaves, len(used) // options.rows)
+        if len(trees) == options.rounds or leaves < 2:
             break
         error = asked.reward[known] - (used - after) @ theta
-        trees.append(grow_tree(asked.logged.bins[0, known], error, options.leaves, options.least(len(used))))
+        trees.append(grow_tree(asked.logged.bins[0, known], error, leaves, options.least))
         if trees[-1].leaves == 1:  # the errors have no structure left
             trees.pop()
             break
