@@ -99,7 +99,7 @@ FOLDERS = {
 }
 """Commands whose modules are in a folder of their theme."""
 
-READERS = "train resume evaluate watch chat data estimate select export serve report".split()
+READERS = ["train", "resume", "evaluate", "watch", "chat", "data", "estimate", "select", "export", "serve", "report"]
 """Commands that act with runs or read files of settings, and so take `--trust`."""
 
 

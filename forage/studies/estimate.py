@@ -41,10 +41,10 @@ def answer_of(policy: Policy, draws: int = DRAWS) -> Answer:
         )
 
     def answer(observation: PyTree[np.ndarray]) -> PolicyActions:
-        few = isinstance(policy.spec.action_space, gymnasium.spaces.Discrete) and policy.spec.action_space.n <= draws
-        if policy.sampled and few:
+        space = policy.spec.action_space
+        if policy.sampled and isinstance(space, gymnasium.spaces.Discrete) and space.n <= draws:
             table = np.asarray(policy.probabilities(observation, explore=True), np.float64)
-            number = np.arange(table.shape[1]) + int(policy.spec.action_space.start)
+            number = np.arange(table.shape[1]) + int(space.start)
             return PolicyActions(np.repeat(number[:, None], len(table), 1), table.T)
         policy.reset()
         found = np.stack([np.asarray(policy.act(observation)) for _ in range(draws if policy.sampled else 1)])

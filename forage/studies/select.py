@@ -17,6 +17,7 @@ import numpy as np
 
 from forage.core.types import ForageError
 from forage.evaluation.off_policy.selection import Portfolio, normalised_regret, portfolio, rank_correlation, regret
+from forage.evaluation.off_policy.value import ValueEstimate, share
 
 Paths = str | os.PathLike[str]
 
@@ -141,6 +142,61 @@ def read_table(path: Paths) -> tuple[dict[str, float], dict[str, dict[str, float
     return values, estimates
 
 
+@dataclasses.dataclass(frozen=True)
+class Ranking:
+    """Runs by the estimated value of their policies, the highest lower end of an interval first."""
+
+    found: dict[str, ValueEstimate]
+
+    def __str__(self) -> str:
+        """Return a table, a line for each run, and the warnings."""
+        rows = [["policy", "value", "95 % interval", "effective transitions", "effective episodes", "rarely logged"]]
+        for name, one in self.found.items():
+            behind = f"{one.effective_transitions:,.0f}", f"{one.effective_episodes:,.0f}"
+            interval = f"[{one.low:.4g}, {one.high:.4g}]"
+            rows.append([name, f"{one.value:.4g}", interval, *behind, share(one.rare)])
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        lines = ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+        one = next(iter(self.found.values()))
+        lines.append(f"{'logged':<{widths[0]}}  {one.logged}".rstrip() + ", the mean discounted return of the log")
+        lines += [f"Warning of {name}: {text}" for name, one in self.found.items() for text in one.warnings]
+        return "\n".join(lines)
+
+    def data(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {name: finite(one.data()) for name, one in self.found.items()}
+
+
+def rank_runs(runs: Sequence[Paths], file: Paths, discount: float = 0.99) -> Ranking:
+    """Estimate the value of each run's policy from a data set, and rank the runs by it; no run need be evaluated."""
+    from forage.studies.estimate import estimate_run
+
+    check_names(runs)
+    found = {Path(run).name: estimate_run(run, file, discount, write=False) for run in runs}
+    return Ranking(dict(sorted(found.items(), key=lambda item: -item[1].low)))
+
+
+def check_names(runs: Sequence[Paths]) -> None:
+    """Raise `ForageError` for runs whose directories end in the same name."""
+    if len({Path(run).name for run in runs}) < len(runs):
+        raise ForageError("Two runs have the same name; name directories that end differently.")
+
+
+def reason_not_to_judge(runs: Sequence[Paths]) -> str:
+    """Say in a sentence why the estimators cannot be judged by these runs; empty if they can."""
+    from forage.config.saved import spec_from_config
+    from forage.core import spaces
+    from forage.runs.run import Run
+
+    for path in runs:
+        run = Run(path)
+        if run.evaluation is None:
+            return f"Estimators are not judged: {path} was not evaluated, so nobody knows its true value."
+        if spaces.choices(spec_from_config(run.config).action_space) is None:
+            return "Estimators are not judged: the twelve of them are for one choice out of a few, such as 0, 1, 2."
+    return ""
+
+
 def of_runs(
     runs: Sequence[Paths],
     file: Paths,
@@ -159,8 +215,7 @@ def of_runs(
     from forage.evaluation.off_policy import estimate
     from forage.runs.run import Run
 
-    if len({Path(run).name for run in runs}) < len(runs):
-        raise ForageError("Two runs have the same name; name directories that end differently.")
+    check_names(runs)
     values, estimates = {}, {}
     header: dict[str, Any] = {}
     logged: LoggedEpisodes | None = None

@@ -16,6 +16,9 @@ If the k policies with the highest estimates were tried one after another, how g
 others? For each estimator: SharpeRatio@k = (best@k - behaviour) / std@k (never below 0; nan where the k are equally
 good and none is better), the best, worst and spread of the k, regret@k and rank correlation with the true values.
 
+Of runs, the first table has the estimated value of each policy with its interval, the transitions and episodes behind
+it, and warnings (forage estimate --help). Estimators are judged if all runs were evaluated and an action is one choice.
+
 A table has the columns policy, value (the true one) and one for each estimator. For runs, the value is the mean return
 of the evaluation, and the estimates use a data set of discrete actions with its mean return as the behaviour's value.
 
@@ -48,8 +51,9 @@ def run(positional: list[str], words: options.Words) -> None:
     nothing_left(words, "select", ["k", "baseline", "threshold", "data", *OF_RUNS, "json", "quiet"])
     if not positional:
         raise ForageError("forage select takes a table, or runs and --data FILE; forage select --help explains it.")
-    from forage.studies.select import of_runs, read_table, select
+    from forage.studies.select import of_runs, rank_runs, read_table, select, unjudged
 
+    ranking = None
     if file is None:
         if len(positional) != 1 or not positional[0].endswith(".csv"):
             raise ForageError("Runs are judged by estimates from a data set; name it with --data FILE.")
@@ -62,10 +66,19 @@ def run(positional: list[str], words: options.Words) -> None:
         from forage.runs.training import use_compilation_cache
 
         use_compilation_cache()
+        ranking = rank_runs(positional, file, given.get("discount", 0.99))
+        if kind not in ("json", "quiet"):
+            print(ranking)
+        if why := unjudged(positional):
+            if kind == "json":
+                say({"ranking": ranking.data(), "judged": None, "why": why})
+            elif kind != "quiet":
+                print(why)
+            return
         values, estimates, own = of_runs(positional, file, **given)
         baseline = own if baseline is None else baseline
     found = select(values, estimates, baseline, k, threshold)
     if kind == "json":
-        say(found.data())
+        say(found.data() | ({} if ranking is None else {"ranking": ranking.data()}))
     elif kind != "quiet":
         print(found)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -27,14 +27,14 @@ TREES, LEAVES, LEAST = 8, 64, 20
 RARE = 0.02
 """The log hardly has an action less probable than this."""
 FAR = 3.0
-"""The log hardly has a number so many standard deviations from its fitted mean."""
+"""The log hardly has numbers further than this from the fitted mean, in standard deviations."""
 NARROWEST = 1e-3  # standard deviation of a fitted number, of 1 in the data
 
 Columns = Float[np.ndarray, "row column"]
 
 
-class Judged(NamedTuple):
-    """How probable actions are by a fit, row by row."""
+class ActionOdds(NamedTuple):
+    """Probabilities of actions by a fit, row by row."""
 
     logarithm: Float[np.ndarray, " row"]  # of the probability, or of the density of numbers
     rare: Bool[np.ndarray, " row"]
@@ -45,7 +45,7 @@ class Behaviour:
     """A fitted behaviour, of rows that its fit has not seen."""
 
     name: str
-    logged: Judged  # the logged actions
+    logged: ActionOdds  # the logged actions
     policy: Float[np.ndarray, " row"]  # probability that the policy takes an action that the log hardly has there
     log_loss: float  # mean of -log b(a|o)
     plain_loss: float  # the same of the shares of actions, or of one normal distribution, without observations
@@ -63,8 +63,9 @@ def fit_behaviours(
 ) -> list[Behaviour]:
     """Return the fits, the one of the least log-loss first.
 
-    `observed`: columns of the observations. `action`: the logged ones, `row column`: choices from 0 with their `counts`,
-    or numbers if that is `None`. `answered`: the policy's actions, `choice row column`, with their `probability`.
+    `observed`: columns of the observations. `action`: the logged ones, `row column`: choices from 0 with their
+    `counts`, or numbers if that is `None`. `answered`: the policy's actions, `choice row column`, with their
+    `probability`.
     """
     halves = np.random.default_rng(seed).permutation(int(episode[-1]) + 1) % 2
     half = halves[episode] == 0
@@ -74,7 +75,7 @@ def fit_behaviours(
         action, answered = action.astype(np.int64), answered.astype(np.int64)
     found = []
     for name in ("trees", "linear"):
-        logged = Judged(np.zeros(len(action)), np.zeros(len(action), bool))
+        logged = ActionOdds(np.zeros(len(action)), np.zeros(len(action), bool))
         policy, errors = np.zeros(len(action)), []
         for known in (half, ~half):
             judge = _fit_chain(name, observed[known], action[known], counts, seed)
@@ -85,33 +86,34 @@ def fit_behaviours(
                 policy[held] += weight[held] * judge(observed[held], one[held])[0].rare
             errors.append(judge(observed[held], action[held])[1])
         plain = -_plain_logarithm(action, counts).mean()
-        told = Judged(logged.logarithm - np.log(scale).sum(), logged.rare)
+        told = ActionOdds(logged.logarithm - np.log(scale).sum(), logged.rare)
         loss = float(-told.logarithm.mean())
-        found.append(
-            Behaviour(name, told, policy, loss, float(plain + np.log(scale).sum()), float(np.mean(errors)))
-        )
+        found.append(Behaviour(name, told, policy, loss, float(plain + np.log(scale).sum()), float(np.mean(errors))))
     return sorted(found, key=lambda one: one.log_loss)
 
 
-Judge = Callable[[Columns, np.ndarray], tuple[Judged, float]]
+Judge = Callable[[Columns, np.ndarray], tuple[ActionOdds, float]]
+Leaves = Callable[[Columns], list[Int[np.ndarray, " row"]]]
+Choices = Callable[[Columns], Float[np.ndarray, "row choice"]]
+Normal = Callable[[Columns], tuple[Float[np.ndarray, " row"], Float[np.ndarray, " row"]]]
 
 
 def _fit_chain(name: str, observed: Columns, action: np.ndarray, counts: list[int] | None, seed: int) -> Judge:
     """Fit the columns of an action one after another; return a function that judges actions and the reliability."""
-    fits = []
+    fits: list[Any] = []
     for i in range(action.shape[1]):
-        inputs = _given(observed, action, counts, i)
+        inputs = _chain_inputs(observed, action, counts, i)
         if counts is None:
             fits.append((_normal_trees if name == "trees" else _normal_linear)(inputs, action[:, i], seed + i))
         else:
             fit = _choice_trees if name == "trees" else _choice_linear
             fits.append(fit(inputs, action[:, i], counts[i], seed + i))
 
-    def judge(observed: Columns, action: np.ndarray) -> tuple[Judged, float]:
+    def judge(observed: Columns, action: np.ndarray) -> tuple[ActionOdds, float]:
         rows = np.arange(len(action))
         logarithm, rare, errors = np.zeros(len(action)), np.zeros(len(action), bool), []
         for i, fit in enumerate(fits):
-            found = fit(_given(observed, action, counts, i))
+            found = fit(_chain_inputs(observed, action, counts, i))
             if counts is None:
                 mean, deviation = found
                 off = (action[:, i] - mean) / deviation
@@ -121,7 +123,7 @@ def _fit_chain(name: str, observed: Columns, action: np.ndarray, counts: list[in
             else:
                 logarithm += np.log(found[rows, action[:, i]])
                 errors.append(reliability_error(found, action[:, i]))
-        return Judged(logarithm, rare if counts is None else logarithm < np.log(RARE)), float(np.mean(errors))
+        return ActionOdds(logarithm, rare if counts is None else logarithm < np.log(RARE)), float(np.mean(errors))
 
     return judge
 
@@ -137,7 +139,7 @@ def reliability_error(probability: Float[np.ndarray, "row choice"], choice: Int[
     return float(np.abs(np.bincount(place, stated - taken, 10)).sum() / len(stated))
 
 
-def _given(observed: Columns, action: np.ndarray, counts: list[int] | None, column: int) -> Columns:
+def _chain_inputs(observed: Columns, action: np.ndarray, counts: list[int] | None, column: int) -> Columns:
     """Return the inputs of a column of the action: the observation and the columns before it."""
     before = [action[:, [j]] if counts is None else np.eye(counts[j])[action[:, j]] for j in range(column)]
     return np.concatenate([observed, *before], 1)
@@ -157,7 +159,7 @@ def _plain_logarithm(action: np.ndarray, counts: list[int] | None) -> Float[np.n
     return found
 
 
-def _grow_forest(inputs: Columns, targets: list[np.ndarray], random: np.random.Generator):
+def _grow_forest(inputs: Columns, targets: list[np.ndarray], random: np.random.Generator) -> tuple[Leaves, list[int]]:
     """Return a function from inputs to the leaves of trees, each grown on half of the rows, and the leaves here."""
     cuts = column_cuts(inputs)
     bins = bin_columns(inputs, cuts)
@@ -173,7 +175,7 @@ def _grow_forest(inputs: Columns, targets: list[np.ndarray], random: np.random.G
     return leaves, [tree.leaves for tree in trees]
 
 
-def _choice_trees(inputs: Columns, choice: Int[np.ndarray, " row"], count: int, seed: int):
+def _choice_trees(inputs: Columns, choice: Int[np.ndarray, " row"], count: int, seed: int) -> Choices:
     """Fit trees that part random groups of choices from the others; return a function to probabilities."""
     random = np.random.default_rng(seed)
     signs = [random.permutation(np.arange(count) % 2).astype(float) for _ in range(TREES)]
@@ -186,7 +188,7 @@ def _choice_trees(inputs: Columns, choice: Int[np.ndarray, " row"], count: int, 
     return lambda inputs: np.mean([share[leaf] for share, leaf in zip(shares, leaves(inputs), strict=True)], axis=0)
 
 
-def _normal_trees(inputs: Columns, number: Float[np.ndarray, " row"], seed: int):
+def _normal_trees(inputs: Columns, number: Float[np.ndarray, " row"], seed: int) -> Normal:
     """Fit trees to a number; return a function to its mean and standard deviation."""
     leaves, sizes = _grow_forest(inputs, [number] * TREES, np.random.default_rng(seed))
     tables = []
@@ -195,7 +197,7 @@ def _normal_trees(inputs: Columns, number: Float[np.ndarray, " row"], seed: int)
         moments = [np.bincount(leaf, number**k, size) / np.maximum(rows, 1) for k in (1, 2)]
         tables.append(moments)
 
-    def moments_of(inputs: Columns):
+    def moments_of(inputs: Columns) -> tuple[np.ndarray, np.ndarray]:
         found = [(m[leaf], s[leaf]) for (m, s), leaf in zip(tables, leaves(inputs), strict=True)]
         mean, square = np.mean(found, axis=0)
         return mean, np.sqrt(np.maximum(square - mean**2, NARROWEST**2))
@@ -203,7 +205,7 @@ def _normal_trees(inputs: Columns, number: Float[np.ndarray, " row"], seed: int)
     return moments_of
 
 
-def _normal_linear(inputs: Columns, number: Float[np.ndarray, " row"], seed: int):
+def _normal_linear(inputs: Columns, number: Float[np.ndarray, " row"], seed: int) -> Normal:
     """Fit least squares with a small ridge; return a function to mean and standard deviation."""
     x = np.concatenate([np.ones((len(inputs), 1)), inputs], 1)
     weight = np.linalg.solve(x.T @ x + 1e-6 * len(x) * np.eye(x.shape[1]), x.T @ number)
@@ -211,7 +213,7 @@ def _normal_linear(inputs: Columns, number: Float[np.ndarray, " row"], seed: int
     return lambda inputs: (weight[0] + inputs @ weight[1:], np.full(len(inputs), deviation))
 
 
-def _choice_linear(inputs: Columns, choice: Int[np.ndarray, " row"], count: int, seed: int):
+def _choice_linear(inputs: Columns, choice: Int[np.ndarray, " row"], count: int, seed: int) -> Choices:
     """Fit multinomial logistic regression with a small ridge; return a function to probabilities."""
     x, hit = np.concatenate([np.ones((len(inputs), 1)), inputs], 1), np.eye(count)[choice]
     ridge = np.full((x.shape[1], 1), 1.0 / len(x))

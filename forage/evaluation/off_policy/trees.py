@@ -1,4 +1,4 @@
-"""Regression trees, whose leaves serve as features: constant on boxes of the columns, with splits where the data differ.
+"""Regression trees, whose leaves serve as features: constant on boxes of the columns, split where the data differ.
 
 Source: Ernst, Geurts and Wehenkel, 2005, "Tree-Based Batch Mode Reinforcement Learning", JMLR 6, for trees as action
 values; Breiman, Friedman, Olshen and Stone, 1984, "Classification and Regression Trees", for the splits.

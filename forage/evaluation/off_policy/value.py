@@ -1,4 +1,4 @@
-"""The value of a policy that nobody has run, from a log of another: estimates, intervals, overlap and warnings.
+"""The value of a policy that was never run, from a log of another: estimates, intervals, overlap and warnings.
 
 For actions that are one choice, several choices or numbers. Fitted Q evaluation gives the value
 (`estimators/cross_fitted_q.py`). Where the actions are choices, doubly robust and weighted importance sampling stand
@@ -106,8 +106,8 @@ class ValueEstimate:
         """Describe the fitted behaviour, its calibration and the effect of another fit."""
         best, other = self.behaviour
         text = (
-            f"The log has no probabilities of its actions. Fitted by {best['name']}: log-loss {best['log_loss']:.3g} on "
-            f"held-out episodes ({best['plain_loss']:.3g} without observations), reliability error "
+            f"The log has no probabilities of its actions. Fitted by {best['name']}: log-loss {best['log_loss']:.3g} "
+            f"on held-out episodes ({best['plain_loss']:.3g} without observations), reliability error "
             f"{best['reliability']:.2g}; by {other['name']} {other['log_loss']:.3g} and {other['reliability']:.2g}."
         )
         moved = " and ".join(f"{name} by {change:+.3g}" for name, change in self.moved.items())
@@ -158,15 +158,15 @@ def estimate_value(
     others: dict[str, Estimate] = {}
     moved: dict[str, float] = {}
     weighed = None
-    fitted = data.behaviour_probability is None
+    known = data.behaviour_probability
     if counts is not None and math.prod(counts) <= MOST_JOINT:
         weigh = functools.partial(_weigh, data, given, asked, fit, counts, space, confidence, seed)
-        if fitted:
+        if known is None:
             tables = [weigh(np.exp(one.logged.logarithm)) for one in fits]
             other = tables[1][0]
             moved = {name: other[name].value - x.value for name, x in tables[0][0].items() if name in other}
         else:
-            tables = [weigh(data.behaviour_probability)]
+            tables = [weigh(known)]
         others, weighed = tables[0]
 
     # The log itself, and what covers the policy
@@ -189,7 +189,7 @@ def estimate_value(
         weighed_episodes=weighed,
         rare=rare,
         cut=float((discount**data.lengths * data.truncated[last]).mean()),
-        behaviour=tuple(_summary(one) for one in fits) if fitted else (),
+        behaviour=tuple(_summary(one) for one in fits) if known is None else (),
         moved=moved,
         held_out_error=fit.held_out_error,
         fitted_error=fit.fitted_error,
@@ -200,7 +200,7 @@ def estimate_value(
 
 
 def thin_episodes(data: Transitions, most: int, seed: int = 0) -> Transitions:
-    """Return whole episodes, chosen by chance, of at most so many transitions; all if they are no more."""
+    """Return whole episodes, chosen by chance, with at most `most` transitions; all of a smaller log."""
     if data.transitions <= most:
         return data
     order = np.random.default_rng(seed).permutation(data.episodes)
@@ -278,8 +278,8 @@ def _warnings(made: ValueEstimate, data: Transitions, counts: list[int] | None) 
     if rows < max(FEW_ROWS, LEAST_SHARE * made.transitions) or episodes < FEW:
         found.append(
             f"the log does not cover what this policy does. Its value rests on {rows:,.0f} effective transitions of "
-            f"{made.transitions:,}, in {episodes:,.0f} effective episodes; trust neither value nor interval before there "
-            f"are data of such actions."
+            f"{made.transitions:,}, in {episodes:,.0f} effective episodes; trust neither value nor interval before "
+            f"there are data of such actions."
         )
     if made.rare > OFTEN:
         rarely = f"with a probability below {share(RARE)}" if counts else "or numbers near it"

@@ -15,7 +15,7 @@ import numpy as np
 from forage.config.ranges import check_call
 from forage.core import checkpoint
 from forage.core.errors import ForageError
-from forage.core.records import is_number
+from forage.core.records import is_number, read_record
 from forage.evaluation.statistics import name_of_mean
 from forage.evaluation.thresholds import first_reached, median_time
 from forage.loop.runner import ACTIVITIES
@@ -98,6 +98,7 @@ def report(
         *(f'<p class="said">{escape(f"{one.name}: {said}")}</p>' for one in runs for said in remarks_of(one)),
         *(learning_section(group, environment, smooth, at) for at, (environment, group) in enumerate(groups.items())),
         section("Scores", html_table(*score_table(runs, threshold))),
+        section("Estimated from logs", estimates(whole)),
         *(
             section(section_title("How many seeds score how high", environment), profiles(group, f"profiles{at or ''}"))
             for at, (environment, group) in enumerate(groups.items())
@@ -254,6 +255,35 @@ def configurations(runs: Sequence[ComparedRun]) -> str:
     if partly:
         parts.append(fold_section("Settings that only some of them have", rows(partly)))
     return "\n".join([*parts, fold_section("What is the same, or makes no difference to learning", rows(rest))])
+
+
+def estimates(runs: Sequence[ComparedRun]) -> str:
+    """Return a table of the values that `forage estimate` left in runs, and its warnings; empty without one."""
+    rows, warnings = [], []
+    for one in runs:
+        path = one.run.directory / "estimate.json"
+        if not path.exists():
+            continue
+        found = read_record(path, wrong_estimate)
+        value = f"{found['value']:.4g} [{found['low']:.4g}, {found['high']:.4g}]"
+        behind = f"{found['effective_transitions']:,.0f} of {found['transitions']:,}"
+        rare, logged = f"{100 * found['rare']:.2g} %", f"{found['logged']['value']:.4g}"
+        rows.append([one.label, str(found["data"]), f"{found['discount']:g}", value, logged, behind, rare])
+        warnings += [f'<p class="said">{escape(f"{one.label}: {text}")}</p>' for text in found["warnings"]]
+    head = ["run", "log", "discount", "value", "return of the log", "effective transitions", "rarely logged actions"]
+    return html_table(head, rows) + "".join(warnings) if rows else ""
+
+
+def wrong_estimate(found: dict[str, Any]) -> str:
+    """Say in a clause why an estimate.json is none; empty if it is one."""
+    numbers = ("value", "low", "high", "discount", "transitions", "effective_transitions", "rare")
+    missing = [name for name in numbers if not is_number(found.get(name))]
+    if missing:
+        return f"it has no number {missing[0]}"
+    logged, warnings = found.get("logged"), found.get("warnings")
+    if not isinstance(logged, dict) or not is_number(logged.get("value")) or not isinstance(warnings, list):
+        return "it has no return of the log, or no warnings"
+    return ""
 
 
 def changes(runs: Sequence[ComparedRun]) -> str:

@@ -31,7 +31,7 @@ def one_step(observation, action, reward, **more) -> Transitions:
 
 
 def chain(episodes: int = 60, length: int = 6, seed: int = 0) -> Transitions:
-    """Log two states and two actions: 0 stays, 1 switches, and each step pays state + action / 2; actions at random."""
+    """Log two states and two actions: 0 stays, 1 switches, with the reward state + action / 2; actions at random."""
     action = np.random.default_rng(seed).integers(0, 2, (episodes, length))
     state = np.concatenate([np.zeros((episodes, 1), int), action.cumsum(1) % 2], 1)
     eye, last = np.eye(2), np.tile(np.arange(length) == length - 1, episodes)
@@ -65,7 +65,7 @@ def test_a_stochastic_policy():
 
 
 def test_actions_of_numbers():
-    """One step pays -(a - o)^2, o and a uniform on [-1, 1]: a = o / 2 is worth -E[o^2] / 4 = -1/12."""
+    """One step of reward -(a - o)^2, o and a uniform on [-1, 1]: a = o / 2 is worth -E[o^2] / 4 = -1/12."""
     draw = np.random.default_rng(0)
     observation, action = draw.uniform(-1, 1, (2, 500, 1)).astype(np.float32)
     log = one_step(observation, action, -((action - observation)[:, 0] ** 2) + 0.1 * draw.normal(size=500))
@@ -76,7 +76,7 @@ def test_actions_of_numbers():
 
 
 def test_several_columns_of_an_action():
-    """One step pays by a table of three times two choices, of which the last is worth 7."""
+    """Rewards of one step are a table of three times two choices, of which the last is worth 7."""
     table = np.array([[1.0, 2.0], [0.0, -1.0], [3.0, 7.0]])
     action = np.random.default_rng(0).integers(0, [3, 2], (400, 2))
     log = one_step(np.zeros((400, 1), np.float32), action, table[tuple(action.T)])
@@ -173,7 +173,10 @@ def test_large_logs_are_thinned_by_whole_episodes():
 WRONG = [
     ({"discount": 1.0}, r"discount of an estimated value is from 0 to below 1, such as 0.99, not 1"),
     ({"discount": 0.5, "confidence": 95}, r"confidence lies between 0 and 1, such as 0.95, not 95"),
-    ({"discount": 0.5, "space": gymnasium.spaces.Text(3)}, "for actions that are one choice, several choices or numbers"),
+    (
+        {"discount": 0.5, "space": gymnasium.spaces.Text(3)},
+        "actions that are one choice, several choices or numbers",
+    ),
     ({"discount": 0.5, "data": chain(1)}, "needs two logged episodes or more; this log has one"),
 ]
 

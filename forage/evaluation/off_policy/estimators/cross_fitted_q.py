@@ -13,8 +13,8 @@ The same equations give each transition a weight, the target's discounted freque
 
     zeta(o, a) = phi(o, a) . w    A' w = n E_pi[phi(o_0, .)]    so that mean of zeta r = J
 
-With folds of episodes, features, theta and w come from the other folds. The estimate is the mean of V(o_0) over episodes
-and fits. What the fits have not seen checks it: an episode i says
+With folds of episodes, features, theta and w come from the other folds. The estimate is the mean of V(o_0) over
+episodes and fits. Held-out episodes check it: episode i says
 
     v_i = V(o_0) + (episodes / transitions) sum_t zeta_t (r_t + discount V(o_{t+1}) - Q(o_t, a_t))
 
@@ -31,6 +31,7 @@ and the bias that the held-out episodes show.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import NamedTuple
 
 import gymnasium
@@ -130,7 +131,7 @@ def pose(data: Transitions, answer: Answer, space: gymnasium.Space, discount: fl
     return Question(own, here, later, polynomial, data.reward, goes_on, data.numbers, data.first, discount), encoder
 
 
-def cross_fit(asked: Question, options: TreeQ = TreeQ()) -> CrossFit:  # noqa: B008
+def cross_fit(asked: Question, options: TreeQ = TreeQ()) -> CrossFit:
     """Estimate the value of the policy on each fold of episodes by a fit to the other folds."""
     episodes, rows = len(asked.first), len(asked.reward)
     folds = min(options.folds, episodes)
@@ -192,11 +193,16 @@ def fit_values(asked: Question, known: np.ndarray, options: TreeQ) -> Fit:
     return Fit(x @ theta, policy @ theta, later @ theta, weight)
 
 
-def _expect(function, inputs: np.ndarray, rows: Rows) -> Float[np.ndarray, "row feature"]:
+def _expect(
+    function: Callable[[np.ndarray], np.ndarray], inputs: np.ndarray, rows: Rows
+) -> Float[np.ndarray, "row feature"]:
     """Return the expected features over the choices of a policy."""
     if len(inputs) == 1:
         return function(inputs[0])
-    return sum(p[:, None] * function(part) for p, part in zip(rows.probability, inputs, strict=True))
+    found = rows.probability[0][:, None] * function(inputs[0])
+    for probability, part in zip(rows.probability[1:], inputs[1:], strict=True):
+        found += probability[:, None] * function(part)
+    return found
 
 
 def _solve(matrix: Float[np.ndarray, "d d"], right: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
