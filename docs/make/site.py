@@ -100,6 +100,7 @@ HOW_TO = {
     "Agents that learn to write": "docs/language-agents.md",
     "Which problem comes next": "docs/problems.md",
     "Learn from data": "docs/how-to/data.md",
+    "Estimate a policy from a log": "docs/how-to/estimate.md",
     "Offline agents": "docs/offline.md",
     "Data sets of your own": "docs/data-sets.md",
     "Imitating demonstrations": "docs/how-to/imitation.md",

@@ -95,7 +95,7 @@ COMMANDS = (
 
 FOLDERS = {
     "sharing": ("export", "import", "serve", "push", "pull"),
-    "studies": ("study", "runs", "compare", "report", "tune", "select", "claim", "plan"),
+    "studies": ("study", "runs", "compare", "report", "tune", "estimate", "select", "claim", "plan"),
 }
 """Commands whose modules are in a folder of their theme."""
 

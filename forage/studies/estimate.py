@@ -15,7 +15,8 @@ from forage.core.types import ForageError
 from forage.data import files, formats
 from forage.data.logged import Transitions
 from forage.evaluation.off_policy.encoding import Answer, PolicyActions
-from forage.evaluation.off_policy.value import ValueEstimate, estimate_value
+from forage.evaluation.off_policy.policy_value import PolicyValue
+from forage.evaluation.off_policy.value import estimate_value
 from forage.loop.policy import Policy
 from forage.runs.run import read_json, write_json
 from forage.studies.select import finite
@@ -61,7 +62,7 @@ def estimate_run(
     seed: int | None = None,
     checkpoint: str | int | None = None,
     write: bool = True,
-) -> ValueEstimate:
+) -> PolicyValue:
     """Estimate the value of a run's policy from a data set, and write it to estimate.json of the run.
 
     `discount`: by default the agent's. `seed`: the trained agent, by default the best one in evaluation.
@@ -99,7 +100,7 @@ def hashes_in(config: Any) -> set[str]:
 
 def estimate_policy(
     policy: Policy, answer: Answer, data: Transitions, discount: float | None = None, confidence: float = 0.95
-) -> ValueEstimate:
+) -> PolicyValue:
     """Estimate the value of a policy from transitions; `discount` is by default the agent's."""
     given = getattr(policy.agent, "discount", None) if discount is None else discount
     return estimate_value(data, answer, policy.spec.action_space, 0.99 if given is None else float(given), confidence)

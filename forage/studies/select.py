@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from forage.core.types import ForageError
+from forage.evaluation.off_policy.policy_value import PolicyValue, share
 from forage.evaluation.off_policy.selection import Portfolio, normalised_regret, portfolio, rank_correlation, regret
-from forage.evaluation.off_policy.value import ValueEstimate, share
 
 Paths = str | os.PathLike[str]
 
@@ -146,7 +146,7 @@ def read_table(path: Paths) -> tuple[dict[str, float], dict[str, dict[str, float
 class Ranking:
     """Runs by the estimated value of their policies, the highest lower end of an interval first."""
 
-    found: dict[str, ValueEstimate]
+    found: dict[str, PolicyValue]
 
     def __str__(self) -> str:
         """Return a table, a line for each run, and the warnings."""

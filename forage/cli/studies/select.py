@@ -51,7 +51,7 @@ def run(positional: list[str], words: options.Words) -> None:
     nothing_left(words, "select", ["k", "baseline", "threshold", "data", *OF_RUNS, "json", "quiet"])
     if not positional:
         raise ForageError("forage select takes a table, or runs and --data FILE; forage select --help explains it.")
-    from forage.studies.select import of_runs, rank_runs, read_table, select, unjudged
+    from forage.studies.select import of_runs, rank_runs, read_table, reason_not_to_judge, select
 
     ranking = None
     if file is None:
@@ -69,7 +69,7 @@ def run(positional: list[str], words: options.Words) -> None:
         ranking = rank_runs(positional, file, given.get("discount", 0.99))
         if kind not in ("json", "quiet"):
             print(ranking)
-        if why := unjudged(positional):
+        if why := reason_not_to_judge(positional):
             if kind == "json":
                 say({"ranking": ranking.data(), "judged": None, "why": why})
             elif kind != "quiet":

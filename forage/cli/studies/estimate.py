@@ -1,4 +1,4 @@
-"""`forage estimate`: the value of a policy that nobody has run, from a log of another one."""
+"""`forage estimate`: the value of a policy that was never run, from a log of another one."""
 
 from __future__ import annotations
 
