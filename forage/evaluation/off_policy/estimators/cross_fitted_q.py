@@ -169,7 +169,7 @@ def fit_values(asked: Question, known: np.ndarray, options: TreeQ) -> Fit:
     trees: list[RegressionTree] = []
     while True:
         used, after = x[known], later[known] * asked.goes_on[known, None]
-        ridge = np.diag(options.ridge * (1 - asked.discount) * np.einsum("nd,nd->d", used, used) + 1e-8 * len(used))
+        ridge = np.diag(options.ridge * (1 - asked.discount) * (used**2).sum(0) + 1e-8 * len(used))
         ridge[0, 0] = 0
         matrix = used.T @ (used - after) + ridge
         theta = _solve(matrix, used.T @ asked.reward[known])
