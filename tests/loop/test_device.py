@@ -40,6 +40,16 @@ def test_members_are_on_as_many_devices_as_make_the_run_shorter(members, devices
     assert shared == max(n for n in range(1, devices + 1) if members % n == 0)  # there, nothing is run twice
 
 
+def test_agents_have_alone_the_shapes_that_they_have_in_a_state():
+    setup = resolve(
+        "ppo", "CartPole-v1", steps=64, seeds=3, sweep={"discount": [0.9, 0.99]}, normalise_observation=True
+    )
+    runner = setup.runner(learns=False)
+    assert isinstance(runner, DeviceRunner)
+    whole = jax.tree.leaves(runner.shapes(placed=True).learner.agent)
+    assert jax.tree.leaves(runner.agent_shapes(len(runner.places), runner._placement)) == whole
+
+
 def numbers(tree):
     """The leaves of a tree, in NumPy."""
     return [np.asarray(jax.random.key_data(x) if checkpoint.is_key(x) else x) for x in jax.tree.leaves(tree)]
