@@ -75,6 +75,7 @@ HOW_TO = {
     "A custom environment": "docs/how-to/environment.md",
     "Your own reward bonus": "docs/how-to/bonus.md",
     "Your own agent": "docs/how-to/agent.md",
+    "Mixed actions": "docs/how-to/mixed-actions.md",
     "Change a loss": "docs/how-to/change-a-loss.md",
     "Change a critic": "docs/how-to/change-a-critic.md",
     "All kinds of parts": "docs/write-your-own.md",

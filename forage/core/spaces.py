@@ -152,7 +152,11 @@ def allowed(mask: Bool[Array, " actions"]) -> Bool[Array, " actions"]:
 
 
 def clip(space: spaces.Space[Any], action: PyTree[Array]) -> PyTree[Array]:
-    """Clip each entry of a continuous action to the bounds that it has; other actions pass unchanged."""
+    """Clip each number of an action to the bounds that it has, also in Dicts and Tuples; choices pass unchanged."""
+    if isinstance(space, spaces.Dict):
+        return {name: clip(inner, action[name]) for name, inner in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(clip(inner, part) for inner, part in zip(space.spaces, action, strict=True))
     if isinstance(space, MixedSpace):
         return jnp.clip(action, jnp.asarray(space.low), jnp.asarray(space.high))
     if not isinstance(space, spaces.Box) or not (np.isfinite(space.low).any() or np.isfinite(space.high).any()):

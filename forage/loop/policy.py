@@ -171,7 +171,7 @@ class Policy:
         environment as it stands, for an agent that looks ahead, which acts for one observation at a time.
         """
         action = self.agent_action(observation, explore, world)
-        return action if self._nest is None else as_number(self._nest(action))
+        return action if self._nest is None else self._nest(action)
 
     def agent_action(self, observation: Any, explore: bool | None = None, world: World | None = None) -> Any:
         """Return the same as `act`, with mixed actions as the vectors that agents learn from."""

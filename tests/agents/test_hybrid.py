@@ -165,5 +165,5 @@ def test_both_halves_are_learned(agent, tmp_path):
     options = {"hidden_sizes": (32, 32)} | ({} if agent == "ppo" else {"learning_starts": 300, "learning_rate": 1e-3})
     steps = 60_000 if agent == "ppo" else 4_000
     run = forage.train(agent, Aim(), steps=steps, seeds=1, directory=tmp_path / "run", agent_options=options)
-    assert run.mean > 0.9
+    assert run.evaluation["return"][0] > 0.9
     assert isinstance(FlatActions(Aim()).action_space, type(FLAT))

@@ -40,6 +40,23 @@ class NoSpaces(gymnasium.Env):
     pass
 
 
+class NoParts(Base):
+    action_space = gymnasium.spaces.Dict()
+
+
+class Open(Base):
+    action_space = gymnasium.spaces.Dict(go=gymnasium.spaces.Discrete(2), push=gymnasium.spaces.Box(-np.inf, 1, (2,)))
+
+
+class Crowded(Base):
+    action_space = gymnasium.spaces.Tuple([gymnasium.spaces.MultiBinary(9), gymnasium.spaces.Box(0, 1)])
+
+
+class OddMask(Open):
+    def reset(self, seed=None, options=None):
+        return np.zeros(3, np.float32), {"action_mask": {"go": np.ones(3, np.int8), "push": None}}
+
+
 class OldReset(Base):
     def reset(self, seed=None, options=None):
         return np.zeros(3, np.float32)

@@ -18,7 +18,16 @@ from jaxtyping import Bool, Float, Shaped
 
 from forage.core.arrays import CHOICES, array_space, choices, float_box, travelling, vector_size
 from forage.core.host import Misfit
-from forage.core.spaces import Whole, describe_space, fit_dtype, is_bounded, picture, scale_of, spaces_by_path
+from forage.core.spaces import (
+    MixedSpace,
+    Whole,
+    describe_space,
+    fit_dtype,
+    is_bounded,
+    picture,
+    scale_of,
+    spaces_by_path,
+)
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.actions import Door
 from forage.environments.adapters.gymnasium.calls import describe_value
@@ -74,6 +83,9 @@ class SharedActions:
         self.allowed = self.mine = np.zeros((len(inner), 0), bool)
         if all(isinstance(space, CHOICES) for space in outer):
             self.counts = [choices(space) for space in outer]
+        if self.same and isinstance(outer[0], MixedSpace):
+            self.counts = [space.choices.nvec for space in outer]
+        if self.counts is not None:
             self.allowed, self.mine = self._option_masks(self.counts)
             ends = np.cumsum(padded_counts(self.counts).max(0)).tolist()
             self.options = [slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -54,8 +55,16 @@ def to_space_dtype(space: gymnasium.Space[Any], observation: PyTree[Array]) -> P
     return np.array(observation, space.dtype)[()]
 
 
-def convert_action(name: str, space: gymnasium.Space[Any], action: Any, batch: tuple[int, ...] = ()) -> np.ndarray:
+def convert_action(name: str, space: gymnasium.Space[Any], action: Any, batch: tuple[int, ...] = ()) -> Any:
     """Return an action, or a batch of them, as the environment takes it. Raise `ForageError` if it is none."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        if not isinstance(action, Mapping) or action.keys() != space.spaces.keys():
+            raise ForageError(f"{name} takes actions in {space}, not {action}.")
+        return {key: convert_action(f"{name}: {key}", part, action[key], batch) for key, part in space.items()}
+    if isinstance(space, gymnasium.spaces.Tuple):
+        if not isinstance(action, tuple | list) or len(action) != len(space.spaces):
+            raise ForageError(f"{name} takes actions in {space}, not {action}.")
+        return tuple(convert_action(name, part, own, batch) for part, own in zip(space.spaces, action, strict=True))
     try:
         values = np.asarray(action)
     except ValueError:

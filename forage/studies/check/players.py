@@ -6,16 +6,18 @@ import time
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium
+import jax
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
+from forage.core.arrays import ActionNesting, action_space, as_actions
 from forage.core.host import HostEnvironment, Misfit
 from forage.core.spaces import spaces_by_path
 from forage.environments.adapters.gymnasium.batch import pick
 from forage.environments.adapters.gymnasium.calls import check_step, reset_environment, step_environment
 from forage.environments.adapters.gymnasium.make import reward_names
-from forage.environments.adapters.gymnasium.spaces import is_choices
+from forage.environments.adapters.gymnasium.spaces import choice_sizes, has_choices
 from forage.environments.adapters.gymnasium.vector import VectorEnvironment
 from forage.studies.check.findings import NOTE, Finding
 
@@ -82,8 +84,10 @@ class Single:
 
 def sample_allowed(space: gymnasium.Space[Any], mask: np.ndarray | None) -> Any:
     """Draw an action that a mask allows: one choice, or several with their options in one concatenated mask."""
-    if mask is None or not is_choices(space):
+    if mask is None or not has_choices(space):
         return space.sample()
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        return sample_nested(space, mask)
     if isinstance(space, spaces.Discrete):
         return space.sample(mask=mask.astype(np.int8)) if mask.any() else space.sample()
     if not isinstance(space, spaces.MultiDiscrete) or mask.size != space.nvec.sum():
@@ -95,6 +99,18 @@ def sample_allowed(space: gymnasium.Space[Any], mask: np.ndarray | None) -> Any:
         for row, start, one in zip(rows, space.start.ravel(), drawn.ravel(), strict=True)
     ]
     return np.array(chosen, space.dtype).reshape(space.shape)
+
+
+def sample_nested(space: Any, mask: np.ndarray) -> Any:
+    """Draw a nested action of which a concatenated mask allows each choice."""
+    sizes, drawn, acts = choice_sizes(space), space.sample(), action_space("", space)
+    if mask.size != sum(sizes):
+        return drawn
+    chosen = as_actions(space, jax.tree.map(lambda x: np.asarray(x)[None], drawn), 1)[0]
+    for place, row in enumerate(np.split(mask.ravel() != 0, np.cumsum(sizes)[:-1])):
+        if row.any():
+            chosen[place] = space.np_random.choice(np.flatnonzero(row))
+    return ActionNesting(acts, space)(chosen)
 
 
 class Raw:

@@ -51,8 +51,10 @@ def wrap_plain(env: Any, flatten: bool = False) -> Any:
     if has_choices(env.action_space) and not is_masked(space):
         if callable(getattr(env.unwrapped, "action_masks", None)):
             source = "method"
-        elif "action_mask" in reset_environment(env, 0)[1]:
+        elif "action_mask" in (info := reset_environment(env, 0)[1]):
             source = "info"
+            if info["action_mask"] is not None:
+                flat_mask(class_name(env), env.action_space, info["action_mask"])  # or it would fail in a run
     if source or flatten or not _is_ready(space):
         return ArrayObservation(env, source, flatten)
     return env
