@@ -1,4 +1,4 @@
-"""Mixed actions on both roads: what environments get, what trained agents hand out, and what files do."""
+"""Mixed actions on both roads: those that environments get, that trained agents return, and that files compute."""
 
 import dataclasses
 
