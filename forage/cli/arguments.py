@@ -25,6 +25,7 @@ FLAGS = {option.word or option.name for option in OPTIONS if option.flag} | {
         "private",
         "all",
         "lossy",
+        "joint",
         "narrow",
         "reverse",
     )

@@ -1,4 +1,4 @@
-"""`forage data`: make data sets, record a run's transitions, convert or label others, show one."""
+"""`forage data`: make data sets, record a run's transitions, describe, convert or label others, show one."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ forage data make ENVIRONMENT [OPTIONS]
 forage data record RUN --steps N --output FILE [OPTIONS]
 forage data label FILE --output FILE [OPTIONS]
 forage data show FILE [OPTIONS]
+forage data describe TABLE [OPTIONS]
 
 make: train an agent and make named data sets of it; existing ones are not made again
   --tiers NAME,...       random, medium, medium-replay, expert, mixed; default all
@@ -53,6 +54,10 @@ label: write a data set again with new rewards or actions, ignoring those it has
 show: describe a data set and its faults
   --page FILE            also write a page with a picture (.html)
 
+describe: profile a table (.csv, .parquet), list all that is wrong with it, and write how to read it to TABLE.toml
+  --action A,B,...       columns that a policy chooses; so are --observation, --reward, --episode and the others of
+                         forage data convert, below; by default they are guessed by their names
+
   --trust                use the maker's code and address named in the run; they are shown and remembered
   --quiet | --json       show nothing; one JSON object
 
@@ -68,6 +73,10 @@ forage data convert IN [IN ...] OUT [OPTIONS]
   --time A               column of the order within an episode: numbers, or dates such as 2024-01-31
   --without PART,...     parts of a dictionary of observations to leave out (Minari)
   --lossy                drop rows without a successor even if they are more than 1 in 100
+  --joint                several categories of an action are one choice among their combinations
+  --delimiter C          between the cells of a CSV, by default as in its first line; so is --decimal, the decimal point
+  --encoding NAME        of the text of a CSV, such as cp1252; by default utf-8
+  --blanks A,B,...       further texts that stand for a missing cell
 
 Examples
   forage data make Pendulum-v1 --steps 50k --output data/pendulum
@@ -77,19 +86,17 @@ Examples
   forage data record runs/NAME --steps 100k --output mixed.npz --random 0.5
   forage data label mixed.npz --demonstrations expert.npz --output paid.npz
   forage data label watched.npz --labelled few.npz --output all.npz
+  forage data describe log.csv --action order,supplier --reward profit
+  forage data convert log.csv log
   forage data convert log.csv log.npz --env CartPole-v1
   forage data convert hopper.hdf5 hopper --env Hopper-v5 --ends 1000
 """
-ACTIONS = ("make", "record", "convert", "label", "show")
+ACTIONS = ("make", "record", "convert", "label", "show", "describe")
 TRANSPORT: dict[str, Any] = {"height": float, "sharpness": float, "blur": float, "span": float}
 INVERSE: dict[str, Any] = {"updates": int, "past": int, "hidden_sizes": tuple[int, ...], "seed": int}
 COLUMNS = ("observation", "action", "next_observation", "reward", "terminated", "truncated", "episode", "time")
-READING = (
-    "ends",
-    *COLUMNS,
-    "behaviour_probability",
-    "without",
-)  # with `lossy` as in `data/formats/reading.py`, which help does not import
+READING = ("ends", *COLUMNS, "behaviour_probability", "without", "delimiter", "decimal", "encoding", "blanks")
+FLAGS = ("lossy", "joint")  # beside these, as in `data/formats/reading.py`, which help does not import
 
 
 def run(positional: list[str], words: options.Words) -> None:
@@ -100,10 +107,11 @@ def run(positional: list[str], words: options.Words) -> None:
     if positional[0] == "convert":
         convert(positional[1:], words)
         return
-    what = {"make": "an environment", "record": "a run", "label": "a file", "show": "a file"}[positional[0]]
+    what = {"make": "an environment", "record": "a run", "describe": "a table"}.get(positional[0], "a file")
     if len(positional) != 2:
         raise ForageError(f"forage data {positional[0]} takes {what}; forage data --help explains it.")
-    {"make": make, "record": record, "label": label, "show": show}[positional[0]](positional[1], words)
+    work = {"make": make, "record": record, "label": label, "show": show, "describe": describe}[positional[0]]
+    work(positional[1], words)
 
 
 def make(environment: str, words: options.Words) -> None:
@@ -189,10 +197,8 @@ def convert(paths: list[str], words: options.Words) -> None:
     to = str(words.pop("to")) if "to" in words else None
     environment = str(words.pop("env")) if "env" in words else None
     env = environment_options(words)
-    said: dict[str, Any] = {name: str(words.pop(name)) for name in READING if name in words}
-    if "lossy" in words:
-        said["lossy"] = bool(words.pop("lossy"))
-    known = ["to", "env", *(options.hyphens(name) for name in READING), "lossy", "json", "quiet"]
+    said = reading_words(words)
+    known = ["to", "env", *map(options.hyphens, (*READING, *FLAGS)), "json", "quiet"]
     nothing_left(words, "data convert", known)
     *inputs, output = paths
 
@@ -211,6 +217,34 @@ def convert(paths: list[str], words: options.Words) -> None:
         print(
             f"{output}: {header['transitions']:,} transitions in {header['episodes']:,} episodes{said_mean}{said_left}"
         )
+
+
+def reading_words(words: options.Words) -> dict[str, Any]:
+    """Take the options that say how a file is read out of the words."""
+    said: dict[str, Any] = {name: str(words.pop(name)) for name in READING if name in words}
+    return said | {name: bool(words.pop(name)) for name in FLAGS if name in words}
+
+
+def describe(file: str, words: options.Words) -> None:
+    """Run `forage data describe`: profile a table, and write a proposal for its description."""
+    kind = display(words)
+    said = reading_words(words)
+    nothing_left(words, "data describe", [*map(options.hyphens, (*READING, *FLAGS)), "json", "quiet"])
+    from pathlib import Path
+
+    from forage.data.formats.reading import description_path, parse_reading
+    from forage.data.tables.describe import describe_table
+
+    path = Path(file)
+    found = describe_table(path, parse_reading(said, "forage data describe"))
+    written = description_path(path)
+    if kind == "json":
+        say(found.data() | {"description": str(written)})
+    elif kind != "quiet":
+        wrong = sum(fault.fatal for fault in found.faults)
+        after = "decide what is marked with !, and correct it" if wrong else "correct what is wrong in it"
+        print("\n".join(found.lines()))
+        print(f"  wrote {written}: {after}, then: forage train iql --data {file}")
 
 
 def label(file: str, words: options.Words) -> None:

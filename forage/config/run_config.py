@@ -364,6 +364,7 @@ class RunConfig:
                 "num_agents": self.spec.num_agents,
                 "horizon": None if self.spec.horizon is None else int(self.spec.horizon),
                 "info_names": list(self.spec.info_names),
+                **({} if self.spec.columns is None else {"columns": self.spec.columns.to_json()}),
                 **({"scales": BY_ENTRY} if spaces.reads_by_entry(self.spec.observation_space) else {}),
             },
         }

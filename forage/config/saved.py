@@ -16,6 +16,7 @@ from forage.config.trusting import guard_imports
 from forage.config.values import at_last
 from forage.core import prng, records, spaces
 from forage.core.checkpoint import load_tree as load_tree
+from forage.core.columns import Columns
 from forage.core.compiling import check_precision
 from forage.core.ports import Agent
 from forage.core.sweep import best_member, members_of
@@ -117,6 +118,7 @@ def spec_from_config(config: dict[str, Any]) -> Spec:
         stored.get("num_agents", 1),
         horizon=stored["horizon"],
         info_names=tuple(stored.get("info_names", ())),
+        columns=Columns.from_json(stored.get("columns")),
     )
 
 

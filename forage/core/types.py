@@ -1,4 +1,4 @@
-"""The vocabulary: the data that flow between the parts. Imports only the error type of Forage."""
+"""The vocabulary: the data that flow between the parts."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from forage.core.columns import Columns
 from forage.core.errors import ForageError as ForageError
 
 AGENT, GUIDE, PERSON, DATASET, MODEL, NOBODY, GONE, OPPONENT = range(8)
@@ -183,6 +184,7 @@ class Spec:
     num_agents: int = 1
     horizon: int | None = None
     info_names: tuple[str, ...] = ()  # see `Environment.info_names`
+    columns: Columns | None = None  # the columns of the table that observations and actions are of
 
     @functools.cached_property
     def _exact(self) -> Hashable:

@@ -6,6 +6,7 @@ import functools
 import os
 import pickle
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +170,13 @@ class Policy:
 
         `explore`: whether actions are drawn as in training; unless said, as the run was evaluated. `world`: the
         environment as it stands, for an agent that looks ahead, which acts for one observation at a time.
+
+        A policy that learned from a table takes its columns by name, one value or a list of each, and gives the action
+        so: `act({"on_hand": 3, "weekday": "Mon"})` returns `{"order": "small"}`.
         """
+        if self.spec.columns is not None and isinstance(observation, Mapping):
+            array = self.spec.columns.encode_observation(observation)
+            return self.spec.columns.decode_action(self.act(array, explore, world))
         action = self.agent_action(observation, explore, world)
         return action if self._nest is None else self._nest(action)
 

@@ -14,8 +14,8 @@ from forage.config.saved import spec_from_config
 from forage.core.bounds import data_outside
 from forage.core.types import ForageError, Spec
 from forage.data import files, formats
-from forage.data.formats import folder
-from forage.data.formats.reading import Reading, parse_reading
+from forage.data.formats import folder, table
+from forage.data.formats.reading import Reading, parse_reading, read_description
 from forage.data.logged import Transitions, join_logs
 
 Paths = str | os.PathLike[str]
@@ -82,6 +82,8 @@ def convert(
         raise ForageError(f"{target} would be written over what is read; name another output.")
     kind, spec = formats.target_kind(target, to), spec_of(environment, env)
     reading = parse_reading({name: value for name, value in words.items() if value is not None}, "forage data convert")
+    if len(paths) == 1 and kind == "folder" and formats.is_foreign_table(paths[0]) and spec is None:
+        return table.convert_table(paths[0], target, reading.fill_unset(read_description(paths[0])))
     first, header = read_and_check(paths[0], spec, reading, tell)
     if len(paths) == 1:
         formats.write_data(target, first, header, kind)

@@ -16,7 +16,7 @@ from test_offline import SMALL, example, make_moment, write_file
 
 import forage.data
 from forage.agents.offline.iql import IQL
-from forage.cli.data import READING
+from forage.cli.data import FLAGS, READING
 from forage.config.resolve import from_config, resolve
 from forage.core.checkpoint import is_key
 from forage.core.types import ForageError, Spec
@@ -362,8 +362,6 @@ def test_what_else_is_refused(pendulum, tmp_path, capsys):
     check_refused("suffix of d4rl and is to be written as ogbench", pendulum, tmp_path / "b.h5", "--to", "ogbench")
     check_refused("is to be written as folder, which has no suffix", pendulum, tmp_path / "b.npz", "--to", "folder")
     check_refused("no option '--end'", pendulum, tmp_path / "b.npz", "--end", "3")
-    csv_of(tmp_path / "log.csv")
-    check_refused("name the environment with --env", tmp_path / "log.csv", tmp_path / "b.npz")
     (tmp_path / "nothing").mkdir()
     check_refused("is a folder and no data set", tmp_path / "nothing", tmp_path / "b.npz")
     check_refused("exists already", pendulum, tmp_path / "nothing")
@@ -631,4 +629,4 @@ def test_words_over_words():
 
 
 def test_the_command_names_what_a_file_may_say():
-    assert sorted((*READING, "lossy")) == sorted(NAMES_OF_READING)
+    assert sorted((*READING, *FLAGS, "columns")) == sorted(NAMES_OF_READING)

@@ -8,7 +8,7 @@
 | `d4rl` | HDF5 in the layout of D4RL, `.hdf5` or `.h5` | yes | yes |
 | `ogbench` | a NumPy archive of OGBench, `.npz` | yes | yes |
 | `parquet` | `.parquet`, Forage's own or with columns that somebody names | yes | yes |
-| `csv` | `.csv` with columns that somebody names | yes | no |
+| `csv` | `.csv` or `.tsv` with columns that somebody names | yes | no |
 
 Modules are imported when their format is used, and packages of others in them.
 """
@@ -30,7 +30,7 @@ from forage.data.formats.reading import Reading, description_path, read_descript
 from forage.data.logged import Transitions
 
 WRITTEN = ("forage", "folder", "minari", "d4rl", "ogbench", "parquet")
-SUFFIXES = {".npz": "forage", ".hdf5": "d4rl", ".h5": "d4rl", ".parquet": "parquet", ".csv": "csv"}
+SUFFIXES = {".npz": "forage", ".hdf5": "d4rl", ".h5": "d4rl", ".parquet": "parquet", ".csv": "csv", ".tsv": "csv"}
 FOLDERS = ("folder", "minari")
 
 
@@ -65,6 +65,18 @@ def kind_of(path: Path) -> str:
     return kind
 
 
+def is_foreign_table(path: Path) -> bool:
+    """Return whether a file is a foreign table, whose columns a description names."""
+    kind = kind_of(path)
+    if kind != "parquet":
+        return kind == "csv"
+    try:
+        metadata = package("pyarrow.parquet", "Parquet files").read_schema(path).metadata
+    except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
+        raise ForageError(f"{path} is not a whole Parquet file ({error}).") from None
+    return b"forage" not in (metadata or {})
+
+
 def read_data(
     path: Path, spec: Spec | None = None, reading: Reading | None = None
 ) -> tuple[Transitions, dict[str, Any]]:
@@ -83,7 +95,7 @@ def read_data(
     words = (reading or Reading()).fill_unset(read_description(path))
     if spec is not None:
         files.check_recordable(spec)
-    elif kind in ("d4rl", "ogbench", "csv"):
+    elif kind in ("d4rl", "ogbench"):
         raise ForageError(f"{path} does not say what its numbers are of; name the environment with --env.")
     module, name = ("table", f"read_{kind}") if kind in ("csv", "parquet") else (kind, "read_data")
     found, header = getattr(importlib.import_module(f"forage.data.formats.{module}"), name)(path, spec, words)
@@ -100,7 +112,7 @@ def about(data: Transitions, spec: Spec | Mapping[str, Any] | None, path: Path, 
     plain = flat.spec_json(spec) if isinstance(spec, Spec) else dict(spec)
     return {
         "spec": plain,
-        "environment": {"id": plain["name"]},
+        **({} if "columns" in plain else {"environment": {"id": plain["name"]}}),
         "source": {"file": path.name, "format": kind},
         "transitions": data.transitions,
         "episodes": data.episodes,

@@ -360,5 +360,6 @@ def spec_json(spec: Spec) -> dict[str, Any]:
             "num_agents": spec.num_agents,
             "horizon": None if spec.horizon is None else int(spec.horizon),
             "info_names": list(spec.info_names),
+            **({} if spec.columns is None else {"columns": spec.columns.to_json()}),
         })
     )  # fmt: skip

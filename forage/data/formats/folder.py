@@ -105,7 +105,10 @@ class Writer:
     def add(self, data: Transitions) -> None:
         """Append whole episodes. Raise `ForageError` if the arrays have other names, shapes or types."""
         arrays = files.arrays_of(data)
-        arrays["episode"] = arrays["episode"] + self.episodes
+        self.add_arrays(arrays | {"episode": arrays["episode"] + self.episodes}, data.episodes)
+
+    def add_arrays(self, arrays: Mapping[str, np.ndarray], episodes: int) -> None:
+        """Append rows, named as in files, in which this number of episodes end. Episodes count on from before."""
         shapes = {name: (array.shape[1:], array.dtype) for name, array in arrays.items()}
         self.shapes = self.shapes or shapes
         if shapes != self.shapes:
@@ -119,10 +122,10 @@ class Writer:
                 if name not in self.open:
                     self.open[name] = open(place(self.temporary, name), "wb")  # noqa: SIM115  # closed in `__exit__`
                     self.open[name].write(head(0, *shapes[name]))
-                self.open[name].write(np.ascontiguousarray(array).tobytes())
+                self.open[name].write(np.ascontiguousarray(array).data)
         except OSError as error:
             raise ForageError(f"Could not save {self.path}: {error.strerror or error}.") from error
-        self.transitions, self.episodes = self.transitions + data.transitions, self.episodes + data.episodes
+        self.transitions, self.episodes = self.transitions + len(arrays["reward"]), self.episodes + episodes
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         try:

@@ -8,12 +8,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from forage.core.columns import KINDS
 from forage.core.errors import nearest
 from forage.core.plain import python_numbers
 from forage.core.types import ForageError
 
 TERMINATED, TRUNCATED = "terminated", "truncated"
-SEVERAL = ("observation", "next_observation", "action", "episode", "without")  # may be several names
+LAST, TYPICAL, CUT = "last", "typical", "cut"
+SEVERAL = ("observation", "next_observation", "action", "episode", "without", "blanks")  # may be several names
+
+
+@dataclasses.dataclass(frozen=True)
+class ColumnReading:
+    """The description of one column of a table."""
+
+    kind: str = ""  # number, category, boolean or date; by default the kind that its cells have
+    names: tuple[str, ...] = ()  # of a category, in the order of their codes; of a boolean, its words for no and yes
+    missing: str = ""  # value of a missing cell: last (of the episode), typical (median, most frequent), cut (the
+    # episode ends before it), or a value
+    low: float | None = None  # least value of an action's number
+    high: float | None = None  # greatest value of an action's number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,10 +46,16 @@ class Reading:
     ends: str | int | None = None  # what an end means that the file does not explain: terminated, truncated, or N steps
     without: tuple[str, ...] = ()  # parts of a dictionary of observations that are left out
     lossy: bool = False  # more than one row in a hundred may be left out
+    joint: bool = False  # several categories of an action are one choice among their combinations
+    delimiter: str = ""  # between the cells of a CSV
+    decimal: str = ""  # point or comma of its numbers
+    encoding: str = ""  # of its text, such as cp1252
+    blanks: tuple[str, ...] = ()  # further texts that stand for a missing cell of a table
+    columns: Mapping[str, ColumnReading] = dataclasses.field(default_factory=dict)  # more about columns, by name
 
     def fill_unset(self, other: Reading) -> Reading:
         """Return these settings, with the other's for those that are unset here."""
-        said = {name: value for name in NAMES if (value := getattr(self, name)) not in ((), "", None, False)}
+        said = {name: value for name in NAMES if (value := getattr(self, name)) not in ((), "", None, False, {})}
         return dataclasses.replace(other, **said)
 
 
@@ -69,10 +89,14 @@ def parse_reading(found: Mapping[str, Any], where: str) -> Reading:
             raise ForageError(f"{where} knows no {name!r}{nearest(name, NAMES)}")
         if name == "ends":
             given[name] = parse_ends(value, where)
-        elif name == "lossy":
+        elif name in ("lossy", "joint"):
             if not isinstance(value, bool):
-                raise ForageError(f"{where}: lossy is true or false, not {value!r}.")
+                raise ForageError(f"{where}: {name} is true or false, not {value!r}.")
             given[name] = value
+        elif name == "columns":
+            given[name] = parse_columns(value, where)
+        elif name in ("delimiter", "decimal") and (not isinstance(value, str) or len(value) != 1):
+            raise ForageError(f'{where}: {name} is one character, such as ";", not {value!r}.')
         elif name in SEVERAL:
             listed = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
             if not isinstance(listed, list) or not all(isinstance(part, str) and part for part in listed):
@@ -83,6 +107,34 @@ def parse_reading(found: Mapping[str, Any], where: str) -> Reading:
         else:
             given[name] = value
     return Reading(**given)
+
+
+def parse_columns(found: Any, where: str) -> dict[str, ColumnReading]:
+    """Return the descriptions of columns by name."""
+    if not isinstance(found, Mapping):
+        raise ForageError(f"{where}: columns are tables such as [columns.price], not {found!r}.")
+    known = [field.name for field in dataclasses.fields(ColumnReading)]
+    made = {}
+    for column, words in found.items():
+        if not isinstance(words, Mapping):
+            raise ForageError(f"{where}: [columns.{column}] is a table, not {words!r}.")
+        for name, value in words.items():
+            if name not in known:
+                raise ForageError(f"{where}: [columns.{column}] knows no {name!r}{nearest(name, known)}")
+            if name == "kind" and value not in KINDS:
+                raise ForageError(f"{where}: the kind of column {column} is {', '.join(KINDS)}, not {value!r}.")
+            if name == "names" and (not isinstance(value, list) or len(set(map(str, value))) != len(value)):
+                raise ForageError(f"{where}: the names of column {column} are a list of different ones, not {value!r}.")
+            if name in ("low", "high") and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise ForageError(f"{where}: {name} of column {column} is a number, not {value!r}.")
+        names = tuple(str(one) for one in words.get("names", ()))
+        plain: dict[str, Any] = {
+            **words,
+            "names": names,
+            **({"missing": str(words["missing"])} if "missing" in words else {}),
+        }
+        made[str(column)] = ColumnReading(**plain)
+    return made
 
 
 def parse_ends(value: Any, where: str) -> str | int:

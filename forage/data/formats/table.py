@@ -1,65 +1,90 @@
 """Tables with a row for each transition: CSV files of the user, and Parquet.
 
+With an environment, columns are its observations and actions, in order; without one, `data/tables/` reads them.
 Options or a TOML file next to the table name the columns (`reading.py`). Parquet files written by Forage have columns
 named as a data set's arrays, and the header in the file's metadata, so they need no description.
 """
 
 from __future__ import annotations
 
-import csv
 import json
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from forage.core import checkpoint
+from forage.core.columns import NO, YES
 from forage.core.errors import nearest
 from forage.core.plain import dumps
 from forage.core.types import ForageError, Spec
 from forage.data import files
-from forage.data.formats import flat, package
+from forage.data.formats import flat, folder, package
 from forage.data.formats.reading import Reading, description_path
 from forage.data.logged import Transitions
+from forage.data.tables.rows import IN_MEMORY, read_table
+from forage.data.tables.source import Source, Texts, as_plain
 
-WORDS = {"true": 1.0, "false": 0.0}
 EXAMPLE = 'observation = ["x", "speed"], action = "push", reward = "paid", terminated = "fell", truncated = "late"'
 
 
-def read_csv(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
-    """Read a CSV with the names of its columns in the first line."""
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            lines = csv.reader(file)
-            names = [name.strip() for name in next(lines, [])]
-            if not names:
-                raise ForageError(f"{path} is empty: a CSV begins with the names of its columns.")
-            check_columns(path, reading, names)
-            wanted = [names.index(name) for name in columns_of(reading)]
-            at: list[int] = []
-            values: list[list[float | str]] = []
-            labels = {names.index(name) for name in (*reading.episode, reading.time) if name}  # which may be words
-            for cells in lines:
-                if not cells:
-                    continue
-                if len(cells) != len(names):
-                    raise ForageError(
-                        f"{path}: line {lines.line_num} has {len(cells)} cells, and the first line names {len(names)}."
-                    )
-                line = lines.line_num
-                values.append(
-                    [cells[i].strip() if i in labels else cell_number(path, line, names[i], cells[i]) for i in wanted]
-                )
-                at.append(lines.line_num)
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ForageError(f"{path} is not a CSV: {error}.") from None
-    except OSError as error:
-        raise ForageError(f"{path} cannot be read: {error.strerror or error}.") from error
-    if not values:
-        raise ForageError(f"{path} is empty: it has names of columns and no rows.")
-    columns = {name: np.array([cells[i] for cells in values]) for i, name in enumerate(columns_of(reading))}
-    return transitions(path, columns, reading, spec, lambda row: f"line {at[row]}")
+def read_columns(path: Path, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
+    """Read a table without an environment, by the roles of its columns."""
+    table = read_table(path, reading)
+    return table.transitions(), {"spec": flat.spec_json(table.spec), "left_out": table.omissions}
+
+
+def convert_table(path: Path, target: Path, reading: Reading) -> dict[str, Any]:
+    """Write a table as a folder of arrays, with no more than some rows in memory; return the folder's header."""
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".tmp", dir=target.absolute().parent) as scratch:
+        large = path.stat().st_size > IN_MEMORY
+        table = read_table(path, reading, Path(scratch) if large else None)
+        header = {
+            "spec": flat.spec_json(table.spec),
+            "source": {"file": path.name, "format": "parquet" if path.suffix.lower() == ".parquet" else "csv"},
+            "left_out": table.omissions,
+        }
+        total, whole = 0.0, 0
+        carried = 0.0
+        with folder.Writer(target, header) as writer:
+            for arrays in table.chunks():
+                ended = arrays["terminated"] | arrays["truncated"]
+                writer.add_arrays(arrays, int(ended.sum()))
+                # Returns of whole episodes, of which one may go on in the next chunk
+                first = int(arrays["episode"][0])
+                sums = np.bincount(arrays["episode"] - first, arrays["reward"])
+                sums[0] += carried
+                counted = np.zeros(len(sums), bool)
+                counted[(arrays["episode"] - first)[ended & ~arrays["cut"]]] = True
+                total, whole = total + float(sums[counted].sum()), whole + int(counted.sum())
+                carried = 0.0 if ended[-1] else float(sums[-1])
+            writer.header["mean_return"] = total / whole if whole else None
+    return folder.read_header(target)
+
+
+def read_csv(path: Path, spec: Spec | None, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
+    """Read a CSV: as the observations and actions of an environment, in its order; without one by its columns."""
+    if spec is None or spec.columns is not None:
+        return read_columns(path, reading)
+    source = Source(path, as_plain(vars(reading)), reading.blanks)
+    check_columns(path, reading, source.names)
+    wanted = columns_of(reading)
+    labels = {name for name in (*reading.episode, reading.time) if name}  # which may be words
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in wanted}
+    row = 0
+    for batch in source.batches(wanted):
+        for name, cells in batch.items():
+            assert isinstance(cells, Texts)
+            if name in labels:
+                parts[name].append(np.array(cells.names, object)[cells.codes])
+            else:
+                parts[name].append(cell_numbers(source, name, cells, row))
+        row += len(parts[wanted[0]][-1])
+    columns = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    return transitions(path, columns, reading, spec, source.place)
 
 
 def transitions(
@@ -72,13 +97,18 @@ def transitions(
     return data, {"left_out": dropped}
 
 
-def cell_number(path: Path, line: int, name: str, cell: str) -> float:
-    """Return a cell's number; true and false are 1 and 0."""
-    text = cell.strip()
-    try:
-        return WORDS[text.lower()] if text.lower() in WORDS else float(text)
-    except ValueError:
-        raise ForageError(f"{path}: line {line} has {cell!r} in column {name}, which is no number.") from None
+def cell_numbers(source: Source, name: str, cells: Texts, row: int) -> Float[np.ndarray, " row"]:
+    """Return the numbers of cells; true and yes are 1, false and no are 0."""
+    found = []
+    for code, text in enumerate(cells.names):
+        number = source.number(text)
+        if number is None and text.lower() in (*YES, *NO):
+            number = float(text.lower() in YES)
+        if number is None:
+            place = source.place(row + int((cells.codes == code).argmax()))
+            raise ForageError(f"{source.path}: {place} has {text!r} in column {name}, which is no number.")
+        found.append(number)
+    return np.array(found)[cells.codes]
 
 
 def columns_of(reading: Reading) -> list[str]:
@@ -99,8 +129,6 @@ def check_columns(path: Path, reading: Reading, names: list[str]) -> None:
     for name in columns_of(reading):
         if name not in names:
             raise ForageError(f"{path} has no column {name!r}{nearest(name, names)}")
-    if len(set(names)) != len(names):
-        raise ForageError(f"{path} has two columns of one name; its columns are {', '.join(names)}.")
 
 
 def rows_of(columns: Mapping[str, np.ndarray], reading: Reading) -> flat.FlatRows:
@@ -151,8 +179,8 @@ def read_parquet(path: Path, spec: Spec | None, reading: Reading) -> tuple[Trans
         except ValueError as error:
             raise ForageError(f"{path} is not as Forage wrote it ({error}).") from None
         return files.transitions_of(path, arrays, header), header
-    if spec is None:
-        raise ForageError(f"{path} does not say what its numbers are of; name the environment with --env.")
+    if spec is None or spec.columns is not None:
+        return read_columns(path, reading)
     check_columns(path, reading, names)
     columns = {name: array_of(path, table, name) for name in columns_of(reading)}
     return transitions(path, columns, reading, spec, files.row_name)
