@@ -13,6 +13,7 @@ from forage.core.errors import ForageError, nearest
 
 HELP = f"""\
 forage train [AGENT] ENVIRONMENT [OPTIONS]
+forage train [AGENT] --data FILE [--evaluate ENVIRONMENT] [OPTIONS]
 forage train --config FILE [OPTIONS]
 forage train --from RUN [[AGENT] ENVIRONMENT] [OPTIONS]
 
@@ -30,6 +31,7 @@ Examples
   forage train ppo CartPole-v1 --steps 500k --seeds 5 --learning-rate 3e-4
   forage train dqn minatar:Breakout --memory prioritised --memory.capacity 50k
   forage train ppo CartPole-v1 --sweep learning-rate=1e-4,1e-3 --env.cart-mass 2
+  forage train iql --data log.csv
 """
 
 
@@ -43,11 +45,13 @@ def explain(positional: list[str], words: options.Words) -> str:
 def run(positional: list[str], words: options.Words) -> None:
     """Run `forage train`."""
     agent, environment = [None, None, *positional][-2:]
+    if agent is None and environment is not None and "data" in words and registry.target_of("agent", environment):
+        agent, environment = environment, None  # the data have the spaces
     given = {**take_options(words), "agent": agent, "environment": environment}
     where, base = base_arguments(given, words)
-    if not positional and where and "environment" not in base:
+    if not positional and where and "environment" not in base and given.get("data") is None:
         raise ForageError(f"{where} names no environment; add one there, or after forage train.")
-    if (not positional and not where) or len(positional) > 2:
+    if (not positional and not where and given.get("data") is None) or len(positional) > 2:
         raise ForageError(
             "forage train takes an environment, or an agent and an environment: forage train CartPole-v1."
         )

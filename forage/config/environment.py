@@ -32,7 +32,7 @@ class World(NamedTuple):
     """The environment of a run."""
 
     name: str
-    environment: Any  # or a function that builds a batch of it on the host
+    environment: Any  # or a function that builds a batch of it on the host; `None`: nothing is played
     config: dict[str, Any]  # plain data that makes it again, or a description
     spec: Spec
     native: bool  # stepped in JAX

@@ -97,6 +97,21 @@ OPTIONS: tuple[Option, ...] = (
         in_file=False,
     ),
     Option(
+        "evaluate",
+        str,
+        "with --data and without ENVIRONMENT: also play evaluation episodes in this one, of any kind",
+        "ENVIRONMENT",
+        decides=True,
+    ),
+    Option(
+        "held_out",
+        float | None,
+        "share of the episodes of a data set that are measured and not learned from; default 0.1 without an "
+        "environment, else 0",
+        "SHARE",
+        in_file=False,
+    ),
+    Option(
         "seeds",
         int | Sequence[int],
         "number of seeds, or a list of them (3, with its comma: seed 3 alone); default 5, on the host 3",

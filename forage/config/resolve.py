@@ -11,7 +11,10 @@ import functools
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from forage.config import former, part_data, part_options, registry
 from forage.config.checks import check_config, seed_numbers
@@ -32,7 +35,7 @@ from forage.config.options import ARGUMENTS, PORTS, whole
 from forage.config.references import take_references
 from forage.config.registry import PartChoice
 from forage.config.run_config import ALWAYS_STORED, SELDOM_STORED, RunConfig
-from forage.config.saved import training_space
+from forage.config.saved import spec_from_config, training_space
 from forage.config.trusting import guard_imports, of_environment
 from forage.config.values import understood_part
 from forage.core import ports
@@ -42,11 +45,16 @@ from forage.core.fields import layers, numeric_fields
 from forage.core.mesh import prepare_devices
 from forage.core.ports import Agent, Behaviour, Environment, Evolver
 from forage.core.schedule import Schedule, has_function
+from forage.core.spaces import describe_space
+from forage.core.types import Spec
+from forage.data import files, formats
+from forage.data.formats import folder
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.plain import from_plain
 from forage.memory.dataset import DataSet
 
 STORED = (*ALWAYS_STORED, *SELDOM_STORED, "workers", "worker_threads", "async_envs", "policy_lag")
+SUGGESTED_FROM_DATA = "iql", "it learns from data alone, without asking for the values of actions that they lack"
 UPDATES = 50_000  # of a run from a data set where nobody says how many: minutes of a laptop
 
 
@@ -64,7 +72,10 @@ def resolve(
     visits: bool = False,
     opponent: str | os.PathLike[str] | None = None,
     data: str | os.PathLike[str] | None = None,
+    evaluate: Any = None,
+    held_out: float | None = None,
     is_stored: bool = False,
+    data_spec: Spec | None = None,
     **parts: Any,
 ) -> RunConfig:
     """Return the configuration of a run, with defaults for all unset options. Raise `ForageError` for invalid ones.
@@ -72,13 +83,25 @@ def resolve(
     The arguments are those of `forage.train`. `parts` are by port, each a part, its name or a `PartChoice`; other
     entries are options of the agent, such as `learning_rate`, as in `agent_options`. That may be a function, which is
     called with the agent once it is chosen. `is_stored`: the parts are those of a trained run, to which defaults add
-    nothing.
+    nothing; `data_spec` is the spec of its data set, if no environment gave it.
     """
     loose = {name: parts.pop(name) for name in list(parts) if name not in PORTS}
     if environment is None and loose:
         raise unknown_option(next(iter(loose)), agent, ())
-    given = build_parts(parts, data)
-    world = find_world(environment, environment_options, wrap)
+    alone = environment is None and (data is not None or data_spec is not None)
+    held = 0.1 if held_out is None and alone and data is not None and evaluate is None else held_out
+    given = build_parts(parts, data, held)
+    evaluation_spec = None
+    if alone:
+        spec = spec_of_data(os.fspath(data)) if data_spec is None else data_spec  # pyrefly: ignore[bad-argument-type]
+        world, evaluation_spec = world_of_data(spec, evaluate, environment_options, wrap)
+    elif evaluate is not None:
+        raise ForageError(
+            "--evaluate names an environment for a run from a data set, whose spaces are its own; give it with --data "
+            "FILE, and no other environment."
+        )
+    else:
+        world = find_world(environment, environment_options, wrap)
     choice = choose_agent(agent, agent_options or {}, loose, world, given, is_stored)
     made = complete_parts(take_references(choose_parts(choice)))  # the agent and the parts, by port
     around, offline = environment_for(world, made), made["memory"].offline
@@ -102,12 +125,66 @@ def resolve(
         settings_from=choice.settings_from,
         left_out=choice.left_out,
         steps_from=steps_from,
+        evaluation_spec=evaluation_spec,
     )
     check_config(config, choice.options)
     return config
 
 
-def build_parts(parts: Mapping[str, Any], data: str | os.PathLike[str] | None) -> dict[str, Any]:
+def spec_of_data(file: str) -> Spec:
+    """Return the spec of the data in a file. Raise `ForageError` if it does not tell its spaces."""
+    path = Path(file).expanduser()
+    kind = formats.kind_of(path)
+    if kind == "folder":
+        header = folder.read_header(path)
+    elif kind == "forage":
+        header = files.read_header(path)
+    elif kind in ("d4rl", "ogbench"):
+        raise ForageError(
+            f"{file} does not tell the spaces of its numbers; name the environment too, as in forage train iql "
+            f"Hopper-v5 --data {file}, or write them into a file with forage data convert --env."
+        )
+    else:
+        header = formats.read_data(path)[1]
+    return spec_from_config(header)
+
+
+def world_of_data(
+    spec: Spec, evaluate: Any, options: Mapping[str, Any] | None, wrap: Sequence[str]
+) -> tuple[World, Spec | None]:
+    """Return a world with the spec of a data set, and the spec of the environment that it is evaluated in, if any.
+
+    Raise `ForageError` if the two have other spaces.
+    """
+    if evaluate is None:
+        if options or wrap:
+            raise ForageError("Options and wrappers of an environment need one; name it with --evaluate ENVIRONMENT.")
+        return World(spec.name, None, {"data": spec.name}, spec, True), None
+    world = find_world(evaluate, options, wrap)
+    for kind in ("observation", "action"):
+        theirs, ours = getattr(spec, f"{kind}_space"), getattr(world.spec, f"{kind}_space")
+        if not alike(theirs, ours):
+            raise ForageError(
+                f"The data's {kind}s are {describe_space(theirs)}, and those of {world.name} are "
+                f"{describe_space(ours)}; evaluate in an environment with the same ones, or leave out --evaluate."
+            )
+    native = isinstance(world.environment, Environment)
+    config = {**world.config, "evaluates": True}
+    return World(spec.name, world.environment, config, spec, native), world.spec
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Return whether networks for one space fit another: spaces are of one kind and shape, bounds apart."""
+    if hasattr(one, "spaces") or hasattr(other, "spaces"):
+        inner, theirs = getattr(one, "spaces", {}), getattr(other, "spaces", {})
+        return inner.keys() == theirs.keys() and all(alike(inner[name], theirs[name]) for name in inner)
+    sizes = [getattr(space, "n", getattr(space, "nvec", None)) for space in (one, other)]
+    return type(one) is type(other) and one.shape == other.shape and bool(np.array_equal(*sizes))
+
+
+def build_parts(
+    parts: Mapping[str, Any], data: str | os.PathLike[str] | None, held_out: float | None = None
+) -> dict[str, Any]:
     """Build the parts that were given, by port, from names and choices. `data` stands for a memory."""
     if data is not None:
         if parts.get("memory") is not None:
@@ -115,7 +192,9 @@ def build_parts(parts: Mapping[str, Any], data: str | os.PathLike[str] | None) -
                 "A data set takes the place of a memory; name one of them, or learn from both with --memory mixed "
                 "--memory.data FILE."
             )
-        parts = {**parts, "memory": DataSet(os.fspath(data))}
+        parts = {**parts, "memory": DataSet(os.fspath(data), held_out=held_out or 0.0)}
+    elif held_out is not None:
+        raise ForageError("held_out is a share of a data set that a run learns from alone; name its file with --data.")
     built = {}
     for port, part in parts.items():
         if isinstance(part, str):
@@ -151,7 +230,8 @@ def choose_agent(
     """Build the agent from its name and its options, over its preset; without a name, a suitable agent."""
     why = ""
     if agent is None:
-        agent, why = suggest(world.spec, world.native)
+        offline = isinstance(parts.get("memory"), DataSet)
+        agent, why = SUGGESTED_FROM_DATA if offline else suggest(world.spec, world.native)
     if isinstance(agent, str):
         agent = registry.choose_part("agent", agent)
     options = options(agent) if callable(options) else options
@@ -303,7 +383,7 @@ def from_config(
         with guard_imports(where, config, *named):
             return from_config(config, environment, data, None, **given)
     world = config["environment"]
-    if environment is None and "id" not in world:
+    if environment is None and "id" not in world and "data" not in world:
         raise ForageError(
             f"This run's environment was a Python object, {world['object']}; continue it from Python with "
             f"forage.resume(directory, environment=...)."
@@ -327,9 +407,13 @@ def from_config(
                 f"In this run {str(error).rstrip('.')}; continue it from Python with "
                 f"forage.resume(directory, {port}=...)."
             ) from None
+    apart = "data" in world or world.get("evaluates")  # the spaces are those of the data
+    played = world.get("id") if environment is None else environment
     resolved = resolve(
         parts.pop("agent"),
-        world["id"] if environment is None else environment,
+        None if apart else played,
+        evaluate=played if apart else None,
+        data_spec=spec_from_config(config) if apart else None,
         steps=config["steps"],
         seeds=config["seeds"],
         environment_options=from_plain(world.get("options")) if environment is None else None,

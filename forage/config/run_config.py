@@ -9,7 +9,6 @@ from typing import Any
 import equinox
 import jax
 import numpy as np
-from gymnasium.spaces import Box
 
 from forage.config import part_data, registry
 from forage.config.checks import (
@@ -18,24 +17,21 @@ from forage.config.checks import (
 from forage.config.defaults import (
     usual_parts,
 )
-from forage.config.environment import environment_spec
 from forage.config.opponents import opponent_of
 from forage.config.options import PORTS
 from forage.config.references import load_references
 from forage.config.saved import BY_ENTRY, load_policy
 from forage.core import prng, spaces
-from forage.core.arrays import meaning
 from forage.core.host import HostEnvironment
 from forage.core.mesh import Devices, prepare_devices
 from forage.core.ports import Agent, Behaviour, Environment, Evolver, Memory, Rewards, Starts, Tasks
 from forage.core.schedule import is_scheduled, with_plain_numbers
 from forage.core.sweep import members_of
-from forage.core.types import ForageError, Spec
-from forage.environments.catalogue import NATIVE
+from forage.core.types import Experience, ForageError, Spec
 from forage.environments.checking import check_environment
-from forage.environments.registry import make
 from forage.loop.cluster.workers import NO_WORKERS, Workers
 from forage.loop.device.evolution import EvolutionLoop
+from forage.loop.device.host_scored import HostScoredRunner
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.programs import batch_seeds
 from forage.loop.device.runner import DeviceRunner
@@ -47,8 +43,8 @@ from forage.loop.learner import Learner
 from forage.loop.needs import check_names, check_starts
 from forage.loop.offline.loop import OfflineLoop
 from forage.loop.runner import Numbers, Runner
-from forage.memory.around import MemoryWrapper
-from forage.memory.dataset import OpenedDataSet
+from forage.memory.around import MemoryWrapper, innermost
+from forage.memory.dataset import DataSet, OpenedDataSet
 from forage.memory.mixed import OpenedMixedReplay
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
@@ -69,7 +65,8 @@ class RunConfig:
     """
 
     name: str  # of the environment
-    environment: Environment | Callable[[int], HostEnvironment]  # or a function that builds a batch of it on the host
+    environment: Environment | Callable[[int], HostEnvironment] | None  # or a function that builds a batch of it on the
+    # host; `None`: the run learns from a data set, and nothing is played
     environment_config: dict[str, Any]  # plain data that makes it again, or a description
     spec: Spec
     agent: Agent
@@ -108,6 +105,7 @@ class RunConfig:
     keep_every: int | None = None  # steps between agents that are kept
     parent: dict[str, Any] | None = None  # the run that it started from; see `Inheritance.record`
     imported: dict[str, Any] | None = None  # the model of another library that it was made of
+    evaluation_spec: Spec | None = None  # of the environment, if a run learns from data whose spaces are their own
     ends: dict[str, Any] | None = None  # returns between which scores on a data set are normalised
 
     def __post_init__(self) -> None:
@@ -115,6 +113,10 @@ class RunConfig:
         """Whether the environment is stepped in JAX."""
         self.offline = self.memory.offline
         """Whether the run learns from a data set, and its steps are updates."""
+        self.on_device = self.native or self.offline
+        """Whether the loop runs on the device, wherever evaluation episodes are played."""
+        self.scored = self.environment is not None
+        """Whether episodes are played for a score."""
         self.members = members_of(self.sweep, self.seeds)
         """The seed of each member of the run, and its settings in a sweep."""
         self.settings = len(self.members) // max(1, len(self.seeds))
@@ -186,20 +188,30 @@ class RunConfig:
             )
         if jax.tree.leaves(state):  # rewards with a state are refused
             return memory
-        data = memory.data_rows if isinstance(memory, OpenedMixedReplay) else memory.data
-        paid = rewards.relabel(state, jax.tree.map(lambda x: x[None], data)).reward[0]
-        paid = np.asarray(paid, np.float64)
+
+        def paid(data: Experience) -> np.ndarray:
+            told = rewards.relabel(state, jax.tree.map(lambda x: x[None], data)).reward[0]
+            return np.asarray(told, np.float64)
+
         if isinstance(memory, OpenedMixedReplay):
-            return memory.with_returns(agent, paid, self.spec.horizon)
-        return memory.with_returns(agent, paid)
+            return memory.with_returns(agent, paid(memory.data_rows), self.spec.horizon)
+        found = memory.with_returns(agent, paid(memory.data))
+        if memory.held is None:
+            return found
+        held = memory.held.tell_returns(agent, paid(memory.held.data))
+        return dataclasses.replace(found, held=held, starts=None if told else memory.starts)
 
     def loop(self, learns: bool = True) -> DeviceLoop:
         """Build the loop on the device. Raise `ForageError` if its parts do not fit.
 
         Without `learns` it only acts, and neither data sets nor demonstrations are read.
         """
-        assert isinstance(self.environment, Environment)
         learner = self.build_learner(learns)
+        if not isinstance(self.environment, Environment):
+            loop = OfflineLoop(learner, None, self.tasks, self.starts)
+            loop.check()
+            self.check_learner(learner)
+            return loop
         starts = self.starts.with_teacher(self.environment, load_policy)
         kind = OfflineLoop if self.offline else EvolutionLoop if isinstance(self.agent, Evolver) else DeviceLoop
         opponent = None if self.opponent is None else opponent_of(self.opponent, self.environment, self.spec)
@@ -233,40 +245,35 @@ class RunConfig:
         hosts: int = 1,
     ) -> Runner:
         """Build the runner for these seeds, each with its own numbers; see `runner`."""
-        if isinstance(self.environment, Environment):
+        if self.on_device:
             if workers.count:
-                raise ForageError(f"{self.name} is stepped on the device, where no workers are needed; leave them out.")
+                where = "takes no environment steps" if self.offline else "is stepped on the device"
+                raise ForageError(f"{self.name} {where}, where no workers are needed; leave them out.")
             if hosts == 1:  # several have settled on theirs
                 prepare_devices(len(seeds), devices)
             varied = batch_seeds(self.loop(learns), numbers)
-            return DeviceRunner(varied, list(seeds), self.steps, devices, hosts > 1)
+            if self.native or self.environment is None:
+                return DeviceRunner(varied, list(seeds), self.steps, devices, hosts > 1)
+            return HostScoredRunner(varied, list(seeds), self.steps, devices, hosts > 1, play=self.host_player)
         if hosts > 1:
             raise ForageError(f"{self.name} runs on one host; several share native environments, such as CartPole-v1.")
-        if self.offline:
-            raise ForageError(self.only_data_on_host())
+        assert self.environment is not None and not isinstance(self.environment, Environment)
         learners = vary_learner(self.learner(), numbers, len(seeds))
         self.check_host()
         for learner in learners if numbers else ():
             learner.check()
         return HostRunner(learners, self.environment, list(seeds), self.steps, self.way, workers)
 
-    def only_data_on_host(self) -> str:
-        """Return a sentence on alternatives to learning from a data set alone on the host."""
-        name = self.name.rpartition(":")[2]
-        own = ""
-        if name in NATIVE:
-            like = environment_spec(name, make(name))
-            same = all(
-                meaning(kind, getattr(like, space)) == meaning(kind, getattr(self.spec, space))
-                for kind, space in (("observations", "observation_space"), ("actions", "action_space"))
-            )
-            own = f"the same data set with {name}, which is native; or " if same else ""
-        agent = "sac" if isinstance(self.spec.action_space, Box) else "dqn"
-        return (
-            f"{self.name} runs on the host, and a run that learns from a data set alone is evaluated in a native "
-            f"environment. What works: {own}an agent that acts in {self.name} and learns from both, as in forage train "
-            f"{agent} {self.name} --memory mixed --memory.data FILE."
+    def host_player(self, seeds: list[int]) -> HostRunner:
+        """Build a runner that plays evaluation episodes on the host with agents that it is given."""
+        assert self.environment is not None and not isinstance(self.environment, Environment)
+        spec = self.evaluation_spec or self.spec
+        memory = DataSet(innermost(self.memory).file) if isinstance(innermost(self.memory), DataSet) else self.memory
+        agent, behaviour, rewards, memory = load_references(
+            (with_plain_numbers(self.agent), self.behaviour, self.rewards, memory), spec, learns=False
         )
+        learner = Learner(agent, behaviour, rewards, memory, spec)
+        return HostRunner([learner] * len(seeds), self.environment, seeds, self.steps)
 
     @property
     def way(self) -> HostOptions:

@@ -48,8 +48,10 @@ OPPONENT = 6_100_039
 """The number folded into the key of an evaluation action for the opponent, so that the agent's stays unchanged."""
 RENEWAL = 6_100_043
 """The number folded into an update's key for resets after it, so that its other keys do not depend on them."""
+HELD = 6_100_047
+"""The seed of the batches of held episodes, which are the same at each measurement of each member."""
 STREAMS = CHOICE, EVALUATION, EVALUATION_AT_POINTS, EVALUATION_AGAIN, EVALUATION_CALLED, TUNING
-STREAMS += WATCH, LEVELS, BEHAVIOUR, STARTS, TASKS, SOLVED_LEVELS, FRESH, OPPONENT, RENEWAL
+STREAMS += WATCH, LEVELS, BEHAVIOUR, STARTS, TASKS, SOLVED_LEVELS, FRESH, OPPONENT, RENEWAL, HELD
 """Every number that a stream of its own is made from: all are different, and below 2^31."""
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))

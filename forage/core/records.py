@@ -201,7 +201,9 @@ def wrong_config(config: dict[str, Any]) -> str:
     parts = [config[name] for name in ("agent", "behaviour", "rewards", "memory", "tasks", "starts") if name in config]
     if not all(isinstance(part, dict) and isinstance(part.get("part"), str) for part in parts):
         return "a part has no name"
-    if not isinstance(environment, dict) or not isinstance(environment.get("id", environment.get("object")), str):
+    if not isinstance(environment, dict) or not isinstance(
+        environment.get("id", environment.get("object", environment.get("data"))), str
+    ):
         return "the environment has no id"
     if not isinstance(environment.get("options") or {}, dict) or not are(environment.get("wrap", []), is_text):
         return "the environment's options are not names with values"

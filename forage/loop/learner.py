@@ -27,10 +27,13 @@ from forage.core.ports import (
     World,
 )
 from forage.core.schedule import at_fraction
-from forage.core.types import AGENT, BONUS, GONE, NOBODY, OPPONENT, OUTCOME, Clock, Experience, Spec
+from forage.core.types import AGENT, BONUS, GONE, NOBODY, OPPONENT, OUTCOME, Batch, Clock, Experience, Spec
 from forage.loop.needs import check_learner
 
 State = Any
+HELD_BATCHES = 4  # of held episodes, whose metrics are averaged
+START_METRICS = ("value", "q", "action_value", "advantage")
+"""Metrics of agents that are values, which are also measured at the starts of held episodes."""
 
 
 class Learner(Part):
@@ -305,6 +308,36 @@ class Learner(Part):
         renew_key = jax.random.fold_in(learn_key, prng.RENEWAL)
         agent_state, more = self.agent.reset_networks(agent_state, batch, renew_key, self.spec)
         return (agent_state, self.memory.report(memory_state, batch, errors)), metrics | more
+
+    def measure(self, state: LearnerState, clock: Clock) -> Metrics:
+        """Return the agent's metrics on the held episodes of a data set, and those of values at their starts.
+
+        They are means over the same `HELD_BATCHES` batches each time; empty without held episodes.
+        """
+        now = at_fraction(self, clock.fraction)
+        held, starts = now.memory.held, now.memory.starts
+        if held is None:
+            return {}
+        size, length = now.agent.batch_size, now.agent.segment
+        keys = jax.random.split(prng.key(prng.HELD), HELD_BATCHES)
+        batches = []
+        for key in keys:
+            moment = ActContext(now.agent, state.agent, now.spec, now.rows(clock), key)
+            batches.append(held.sample((), size, length, moment))
+        if starts is not None and length == 1:
+            index = jnp.arange(size) % len(starts.reward)
+            experience = jax.tree.map(lambda x: x[index][None], starts)
+            batches.append(Batch(experience, jnp.ones(size), index))
+
+        def one(batch: Batch) -> Metrics:
+            batch = batch._replace(experience=now.relabel(state.rewards, batch.experience))
+            return now.agent.measure(state.agent, batch, clock, prng.key(prng.HELD))
+
+        found = jax.lax.map(one, jax.tree.map(lambda *x: jnp.stack(x), *batches))
+        means = {f"held/{name}": x[:HELD_BATCHES].mean(0) for name, x in found.items()}
+        if len(batches) == HELD_BATCHES:
+            return means
+        return means | {f"start/{name}": x[-1] for name, x in found.items() if name in START_METRICS}
 
     def study(
         self, state: LearnerState, clock: Clock, key: Key[Array, ""], next_key: Key[Array, ""]

@@ -82,6 +82,10 @@ class Runner(Protocol):
         """Play episodes apart from training, with greedy or `sampled` actions."""
         ...
 
+    def measure_held(self) -> Mapping[str, np.ndarray]:
+        """Return the metrics of the held episodes of a data set, one number for each member; empty without any."""
+        ...
+
     def evaluate_points(
         self, points: PyTree[Array | None], episodes: int, max_steps: int, seed: int, sampled: bool = False
     ) -> EvaluationEpisodes:

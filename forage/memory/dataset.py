@@ -41,10 +41,14 @@ class DataSet(Memory):
 
     file: str = equinox.field(static=True)  # path of the data set, a file or a folder
     sha256: str = equinox.field(static=True, default="")  # hash of the file; taken when a run begins
+    held_out: float = equinox.field(static=True, default=0.0, kw_only=True)  # share of the episodes that are measured
+    # and not learned from; 0.1 in a run without an environment
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         """Raise `ForageError` for an agent that needs rollouts, and for an environment with several rewards."""
         files.check_recordable(spec)
+        if not 0 <= self.held_out < 1:
+            raise ForageError(f"held_out is a share of the episodes from 0 to below 1, not {self.held_out:g}.")
         if agent.on_policy:
             raise ForageError(
                 f"{type(agent).__name__} learns only from the rollout it has just experienced, and a data set holds "
@@ -75,7 +79,17 @@ class DataSet(Memory):
             self.check_unchanged()
             return MappedDataSet.from_folder(self, spec)
         found = self.read_transitions(spec)
-        return OpenedDataSet(self.file, self.sha256, experience_of(found, spec), found.whole(spec.horizon))
+        data, whole = experience_of(found, spec), found.whole(spec.horizon)
+        if not self.held_out:
+            return OpenedDataSet(self.file, self.sha256, data=data, complete=whole)
+        kept = episodes_held_out(found.episodes, self.held_out, self.file)
+        rows = kept[found.numbers]
+        held = OpenedDataSet(self.file, self.sha256, select_rows(data, rows), whole[kept])
+        starts = select_rows(data, found.first[kept])
+        learned = select_rows(data, ~rows)
+        return OpenedDataSet(
+            self.file, self.sha256, learned, whole[~kept], held=held, starts=starts, held_out=self.held_out
+        )
 
     def read_transitions(self, spec: Spec) -> Transitions:
         """Read all transitions, a folder's too. Raise `ForageError` as `opened` does."""
@@ -122,6 +136,8 @@ class OpenedDataSet(DataSet):
 
     data: Experience = None  # type: ignore[assignment]  # leaves `transition ...`
     complete: Bool[np.ndarray, " episode"] | None = None  # which episodes are whole; all, where nothing is said
+    held: OpenedDataSet | None = equinox.field(default=None, kw_only=True)
+    starts: Experience | None = equinox.field(default=None, kw_only=True)
 
     @property
     def transitions(self) -> Experience:
@@ -137,12 +153,24 @@ class OpenedDataSet(DataSet):
         `reward`: what the agent learns from, of each transition. The best episodes are those of the highest sum of the
         environment's own rewards, among the whole ones.
         """
+        told = self.tell_returns(agent, reward)
+        data, complete = told.data, told.complete
+        over = np.asarray(data.terminated) | np.asarray(data.truncated)
+        if complete is None:
+            complete = np.ones(int(over.sum()) + (not over[-1]), bool)
+        if agent.ranks_episodes:
+            self.check_ranked(complete, type(agent).__name__, agent.ranks_episodes)
+        if agent.best_episodes < 1:
+            kept = episodes.best_episodes(np.asarray(data.reward), over, agent.best_episodes, complete)
+            data = select_rows(data, kept)
+        return dataclasses.replace(told, data=data, complete=None)
+
+    def tell_returns(self, agent: Agent, reward: Float[np.ndarray, " transition"]) -> OpenedDataSet:
+        """Return all episodes with the returns that an agent asks for; see `with_returns`."""
         data, ended = self.data, (np.asarray(self.data.terminated), np.asarray(self.data.truncated))
         over = ended[0] | ended[1]
         episode = np.concatenate([[0], np.cumsum(over)[:-1]])
         complete = np.ones(episode[-1] + 1, bool) if self.complete is None else np.asarray(self.complete)
-        if agent.ranks_episodes:
-            self.check_ranked(complete, type(agent).__name__, agent.ranks_episodes)
         if agent.returns:
             discount = float(agent.discount)  # pyrefly: ignore[missing-attribute]
             told = episodes.returns_to_go(reward, *ended, discount, agent.return_rule)
@@ -153,10 +181,7 @@ class OpenedDataSet(DataSet):
             time = jnp.asarray(episodes.times(over), jnp.int32)
             told = jnp.asarray(told, jnp.float32)
             data = data._replace(return_to_go=told, time=time, complete=jnp.asarray(complete[episode]))
-        if agent.best_episodes < 1:
-            kept = episodes.best_episodes(np.asarray(data.reward), over, agent.best_episodes, complete)
-            data = jax.tree.map(lambda x: x[kept], data)
-        return OpenedDataSet(self.file, self.sha256, data)
+        return dataclasses.replace(self, data=data, complete=complete)
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         """Raise `ForageError` if there are fewer transitions than a segment has."""
@@ -168,6 +193,27 @@ class OpenedDataSet(DataSet):
         time = first + jnp.arange(length)[:, None]
         weight: Float[jax.Array, " batch"] = jnp.ones(size)
         return Batch(jax.tree.map(lambda x: x[time], self.data), weight, first)
+
+
+def select_rows(data: Experience, rows: Any) -> Experience:
+    """Return some transitions, by a mask or by number."""
+    return jax.tree.map(lambda x: x[rows], data)
+
+
+def episodes_held_out(count: int, share: float, file: str) -> Bool[np.ndarray, " episode"]:
+    """Return the mask of the episodes that are measured and not learned from, the same for each seed and session.
+
+    Raise `ForageError` if too few are left to learn from.
+    """
+    number = max(1, round(share * count))
+    if number >= count:
+        raise ForageError(
+            f"{file} holds {count} episode{'s' * (count > 1)}, too few to hold {share:.0%} of them out; say --held-out "
+            f"0 to learn from all."
+        )
+    kept = np.zeros(count, bool)
+    kept[np.random.default_rng(0).permutation(count)[:number]] = True
+    return kept
 
 
 def check_enough(agent: Agent, count: int, file: str) -> None:

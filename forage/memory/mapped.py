@@ -24,9 +24,10 @@ from forage.core.ports import ActContext, Agent, Environment
 from forage.core.types import DATASET, Batch, Experience, Spec
 from forage.data import files
 from forage.data.formats import folder
-from forage.memory.dataset import DataSet, check_enough
+from forage.memory.dataset import DataSet, check_enough, episodes_held_out
 
 MOST_AHEAD = 64  # batches that wait; more than there are seeds on a machine
+MOST_STARTS = 4096  # first transitions of held episodes that are kept in memory
 
 
 class Store:
@@ -86,6 +87,9 @@ class MappedDataSet(DataSet):
 
     transitions: int = equinox.field(static=True, default=0)
     store: Store = equinox.field(static=True, default=None)  # type: ignore[assignment]
+    first: int = equinox.field(static=True, default=0)  # transition of the store that it begins with
+    held: MappedDataSet | None = equinox.field(default=None, kw_only=True)
+    starts: Experience | None = equinox.field(default=None, kw_only=True)
 
     @classmethod
     def from_folder(cls, data: DataSet, spec: Spec) -> MappedDataSet:
@@ -93,7 +97,17 @@ class MappedDataSet(DataSet):
         path = Path(data.file)
         arrays, header = folder.map_arrays(path)
         files.check_data_spaces(path, header, spec)
-        return cls(data.file, data.sha256, header["transitions"], Store(arrays, spec))
+        count, store = header["transitions"], Store(arrays, spec)
+        if not data.held_out:
+            return cls(data.file, data.sha256, count, store)
+        # The last episodes: segments are drawn from one stretch of the arrays
+        number = int(episodes_held_out(header["episodes"], data.held_out, data.file).sum())
+        episode = arrays["episode"]
+        cut = int(np.searchsorted(episode, header["episodes"] - number))
+        begins = cut + np.searchsorted(episode[cut:], np.arange(header["episodes"] - number, header["episodes"]))
+        held = cls(data.file, data.sha256, count - cut, store, cut)
+        starts = jax.tree.map(jnp.asarray, store.gather(begins[:MOST_STARTS]))
+        return cls(data.file, data.sha256, cut, store, held=held, starts=starts, held_out=data.held_out)
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         """Raise `ForageError` if there are fewer transitions than a segment has."""
@@ -102,7 +116,7 @@ class MappedDataSet(DataSet):
 
     def sample(self, state: tuple[()], size: int, length: int, moment: ActContext) -> Batch:
         def draw_indices(key: Key[Array, ""]) -> tuple[Int[Array, " batch"], Int[Array, "time batch"]]:
-            first = jax.random.randint(key, (size,), 0, self.transitions - length + 1)
+            first = self.first + jax.random.randint(key, (size,), 0, self.transitions - length + 1)
             return first, first + jnp.arange(length)[:, None]
 
         first, time = draw_indices(moment.key)

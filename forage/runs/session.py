@@ -24,12 +24,22 @@ from forage.runs import capacity
 from forage.runs import display as progress
 from forage.runs.callbacks import Callback, CallbackFailed, View
 from forage.runs.checkpoints import Checkpoints, Interval, Keeping, is_full
-from forage.runs.curve import TEXTS_FILE, CurveRows, Totals, columns, newest, quiet_since, read_rows, texts_row
+from forage.runs.curve import (
+    TEXTS_FILE,
+    CurveRows,
+    Totals,
+    columns,
+    newest,
+    quiet_since,
+    read_rows,
+    texts_row,
+    to_float,
+)
 from forage.runs.faults import Bounds, Finite
 from forage.runs.run import Run, write_json
 from forage.runs.scoring import cut_sentence, evaluate_agents, return_range, said_if_long, score_agents, step_limit
 from forage.runs.starting import Inheritance, handover_record
-from forage.runs.summary import conclude, device_failure, introduction
+from forage.runs.summary import conclude, conclude_unscored, device_failure, introduction
 
 POINTS = 100  # on the curve
 
@@ -115,9 +125,9 @@ class Session:
                 self.began_at = self.runner.steps
             elif self.runner.steps >= steps:
                 kept = self.stored_evaluation()
-                what = "it is only evaluated" if kept is None else "nothing is left to do"
+                what = "it is only evaluated" if kept is None and self.setup.scored else "nothing is left to do"
                 self.display.note(f"This run had finished all of its {steps:,} steps; {what}.")
-            if kept is None:
+            if kept is None and self.setup.scored:
                 self.runner.prepare(self.episodes, step_limit(self.setup))
             if not self.runner.exact:
                 self.display.note(
@@ -126,15 +136,19 @@ class Session:
             self.loop()
             seconds, spent = self.seconds, {} if kept else self.seconds_by_activity()
             self.runner.retire()
-            evaluation = kept or self.score_agents()
-            if not kept:
-                spent = sum_counts([spent, {"evaluate": self.scoring_took}])
-            self.keep_texts()
-            took = (seconds, self.scoring_took)
-            result, lines = conclude(self.directory, self.setup, self.runner, evaluation, took, spent, self.stopped)
-            self.track_evaluation(evaluation)
-            for tracker in self.trackers:
-                tracker.write_score(result)
+            if self.setup.scored:
+                evaluation = kept or self.score_agents()
+                if not kept:
+                    spent = sum_counts([spent, {"evaluate": self.scoring_took}])
+                self.keep_texts()
+                took = (seconds, self.scoring_took)
+                result, lines = conclude(self.directory, self.setup, self.runner, evaluation, took, spent, self.stopped)
+                self.track_evaluation(evaluation)
+                for tracker in self.trackers:
+                    tracker.write_score(result)
+            else:
+                rows = self.points
+                result, lines = conclude_unscored(self.directory, self.setup, self.runner, rows, seconds, spent)
         except InterruptedCompiling as error:
             if self.checkpoints.steps is not None and self.runner.steps != self.checkpoints.steps:
                 self.save()
@@ -386,6 +400,10 @@ class Session:
         return row | {"newest": newest(rows), "quiet_since": quiet_since(rows), "within": self.within}
 
     def write_row(self, row: dict[str, Any]) -> None:
+        self.watch.start()
+        held = self.runner.measure_held()
+        self.watch.lap("evaluate")
+        row = row | {name: to_float(values) for name, values in held.items()}
         self.append(self.rows, row)
         self.display.row(self.display_row(row))
         self.track(row)

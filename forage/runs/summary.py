@@ -83,6 +83,66 @@ def conclude(
     return result, lines
 
 
+def conclude_unscored(
+    directory: Path,
+    setup: RunConfig,
+    runner: Runner,
+    rows: list[dict[str, Any]],
+    seconds: float,
+    spent: dict[str, float],
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the result of a run without an environment as data, and as lines to show: no score, but held episodes.
+
+    `rows`: the points of its curve. `seconds`: of training. `spent`: as for `conclude`.
+    """
+    if spent:
+        write_json(directory / "time.json", {name: round(took, 3) for name, took in spent.items()})
+    memory = innermost(setup.memory)
+    file = memory.file if isinstance(memory, DataSet) else setup.name
+    last = rows[-1] if rows else {}
+    held = {name: values for name, values in last.items() if name.startswith(("held/", "start/"))}
+    speed = len(setup.members) * runner.steps / max(seconds, 1e-9)
+    lines = [f"{setup.names['agent']} on {setup.name}: nothing was played, so there is no score"]
+    lines += [f"  {line}" for line in held_lines(rows, getattr(memory, "held_out", 0.0))]
+    lines += [
+        f"  {runner.steps:,} updates a seed in {duration(seconds)} ({speed:,.0f} steps/s, compiling included)",
+        *([f"  time: {time_shares(spent)}"] if spent else []),
+        f"  its value from data: forage estimate {directory} --data {file}",
+    ]
+    result = {
+        "directory": str(directory),
+        "agent": setup.names["agent"],
+        "environment": None,
+        "data": file,
+        "steps": runner.steps,
+        "seconds": round(seconds, 3),
+        **held,
+    }
+    return result, lines
+
+
+def held_lines(rows: list[dict[str, Any]], share: float) -> list[str]:
+    """Describe the metrics of held episodes at the last point of a curve, each as a mean over members."""
+
+    def mean(row: dict[str, Any], name: str) -> float:
+        known = [value for value in row.get(name, []) if value is not None]
+        return float(np.mean(known)) if known else float("nan")
+
+    if not rows:
+        return []
+    first, last = rows[0], rows[-1]
+    losses = [name for name in last if name.startswith("held/") and name.endswith(("loss", "error"))]
+    values = [name for name in last if name.startswith("start/")]
+    lines = []
+    if losses:
+        each = [f"{n[5:].replace('_', ' ')} {mean(last, n):.4g} (first {mean(first, n):.4g})" for n in losses]
+        lines.append(f"{share:.0%} of the episodes were held out: {', '.join(each)}")
+    if values:
+        each = (f"{name[6:].replace('_', ' ')} {mean(last, name):.4g}" for name in values)
+        lines.append(f"at their starts: {', '.join(each)}, by the agent's own estimate, which nobody has tested")
+    return lines
+
+
 def write_visits(directory: Path, setup: RunConfig, runner: Runner) -> Path | None:
     """Write the steps into each cell of the map and the episodes started there, and draw both in one picture.
 
@@ -117,7 +177,10 @@ def describe_run(run: Run) -> list[str]:
     directory = printable(str(run.directory))
     seeds = ", ".join(map(str, config["seeds"]))
     lines = [f"{run.title}: run", "", f"{config['steps']:,} steps of each seed, seeds {seeds}, in {directory}"]
-    if evaluation is None:
+    if evaluation is None and "data" in config["environment"]:
+        lines.append("learned from data alone, so it has no score")
+        lines += [f"  {line}" for line in held_lines(run.rows, float(config["memory"].get("held_out", 0.0)))]
+    elif evaluation is None:
         lines.append(f"not evaluated; forage evaluate {directory} does it")
     else:
         for label, one in run.scores.items():
@@ -157,7 +220,11 @@ def introduction(setup: RunConfig, directory: Path, steps: int, spread: str = ""
     if isinstance(memory, MixedReplay):
         lines.append(f"{describe_share(memory.share)} of each batch from {', '.join(memory.data)}")
     if isinstance(memory, DataSet):
-        lines.append(f"from {memory.file}; each step is an update, and none is taken in the environment")
+        what = "none is taken in the environment" if setup.scored else "nothing is played"
+        held = f"; {memory.held_out:.0%} of its episodes are held out and measured" if memory.held_out else ""
+        lines.append(f"from {memory.file}; each step is an update, and {what}{held}")
+        if setup.evaluation_spec is not None:
+            lines.append(f"evaluated in {setup.evaluation_spec.name}")
     else:
         lines.append(f"returns on the way are means of each seed's last {NEWEST} training episodes or more")
     if setup.steps_from:

@@ -70,6 +70,8 @@ def train(
     wrap: Sequence[str] = (),
     sweep: Mapping[str, Sequence[float]] | None = None,
     data: str | os.PathLike[str] | None = None,
+    evaluate: Any = None,
+    held_out: float | None = None,
     opponent: str | os.PathLike[str] | None = None,
     visits: bool = False,
     evaluation_actions: Literal["auto", "greedy", "sampled"] = "auto",
@@ -105,10 +107,14 @@ def train(
     innermost).
 
     `data`: the file of a data set to learn from, without environment steps; `steps` then count updates, and without
-    `evaluation_every` there are ten evaluations. `evaluation_actions`: `"sampled"`, as in training, or `"greedy"`, the
-    most likely action; `"auto"` takes the one with the higher return in separate episodes. `evaluation_every`: the
-    steps of each seed between evaluations of `evaluation_episodes` episodes; the first precedes training. They affect
-    neither the course of training nor its clock; see `Run.evaluations`.
+    `evaluation_every` there are ten evaluations. Without an environment the spaces are those of the data, and nothing
+    is played but in `evaluate`, an environment of any kind with the same spaces. `held_out`: the share of its episodes
+    that are measured and not learned from; 0.1 without any environment, else 0.
+
+    `evaluation_actions`: `"sampled"`, as in training, or `"greedy"`, the most likely action; `"auto"` takes the one
+    with the higher return in separate episodes. `evaluation_every`: the steps of each seed between evaluations of
+    `evaluation_episodes` episodes; the first precedes training. They affect neither the course of training nor its
+    clock; see `Run.evaluations`.
 
     `devices`: the number that share the run of a native environment; by default all accelerators, and on the CPU one
     for each seed. If there are more devices than the seeds can use, several share the environments of one seed.
@@ -178,7 +184,7 @@ def start_run(said: Mapping[str, Any]) -> Run:
         setup = continue_parent(setup, parent, with_memory, own_behaviour=given.get("behaviour") is not None)
     if directory is not None:
         Run.check_free(Path(directory))
-    if setup.devices and not setup.native:
+    if setup.devices and not setup.on_device:
         raise ForageError(f"{setup.name} runs on the host, where one device learns; leave out devices.")
     runner = build_runner(setup, setup.devices, leading, shown.note)
     check_resources(setup, runner)
@@ -239,7 +245,10 @@ def complete_settings(setup: RunConfig, runner: Runner, inheritance: Inheritance
     every = setup.evaluation_every
     data = innermost(setup.memory) if setup.offline else None
     # Offline, no training episodes make a curve; after a hand-over, a fall has to be noticed.
-    if every is None and (setup.offline or (inheritance is not None and inheritance.offline)):
+    if not setup.scored:
+        check_unscored(setup)
+        every = None
+    elif every is None and (setup.offline or (inheritance is not None and inheritance.offline)):
         every = -(-setup.steps // 10)
     if every is None and runner.in_words:  # so that people can read how answers change
         every = -(-setup.steps // 4)
@@ -247,12 +256,22 @@ def complete_settings(setup: RunConfig, runner: Runner, inheritance: Inheritance
     return dataclasses.replace(
         setup,
         evaluation_every=every,
-        evaluation_episodes=setup.evaluation_episodes or runner.usual_episodes,
+        evaluation_episodes=setup.evaluation_episodes or (runner.usual_episodes if setup.scored else None),
         devices=len(runner.devices),
         devices_per_seed=runner.shape.env,
         parent=None if inheritance is None else inheritance.record(),
         ends=(data.ends(setup.environment_config) or None) if isinstance(data, DataSet) else None,
     )
+
+
+def check_unscored(setup: RunConfig) -> None:
+    """Raise `ForageError` for settings that need a score, in a run that plays nothing."""
+    for name in ("evaluation_every", "evaluation_episodes", "stop_at", "keep", "opponent"):
+        if getattr(setup, name) is not None:
+            raise ForageError(
+                f"A run from data without an environment has no score, so {name.replace('_', '-')} has no use; name "
+                f"one with --evaluate ENVIRONMENT, or leave it out."
+            )
 
 
 def resume(
@@ -389,6 +408,11 @@ def evaluate(
         progress.Notes().note(changed)
     if checkpoint is not None and setup.opponent != run.config.get("opponent"):
         raise ForageError("A kept checkpoint plays against the run's own opponent; leave out the other one.")
+    if not setup.scored:
+        raise ForageError(
+            f"{directory} learned from data without an environment, so there is none to play in; train with --evaluate "
+            f"ENVIRONMENT, or estimate its value from data: forage estimate {directory} --data FILE."
+        )
     known = run.evaluation  # read first, so that damage is reported before anything is played
     runner, score = setup.runner(learns=False), None
     try:

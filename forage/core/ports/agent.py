@@ -77,6 +77,10 @@ class Agent(Recurrent, Offline, Grouping, Estimating, Lagging):
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
         """Return the new state, scalar metrics, and each segment's error (how surprising it was)."""
 
+    def measure(self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]) -> Metrics:
+        """Return the metrics of a batch that is not learned from: by default those of an update that is thrown away."""
+        return self.learn(state, batch, clock, key)[1]
+
     def observe(self, state: State, rollout: Experience) -> State:
         """See each new rollout (leaves `time stream ...`) once, with the rewards to learn from, before any update.
 

@@ -50,6 +50,16 @@ class Memory(Part):
         """Return the transitions of a data set (leaves `transition ...`); `None` for other memories."""
         return None
 
+    @property
+    def held(self) -> Memory | None:
+        """Return the episodes of a data set that are measured and not learned from, as a memory; `None` without any."""
+        return None
+
+    @property
+    def starts(self) -> Experience | None:
+        """Return the first transitions of the held episodes, leaves `episode ...`; `None` without any."""
+        return None
+
     read_files: ClassVar[Mapping[str, Experience]] = {}
     """The experience that it loaded from data sets, by the names of their files."""
 

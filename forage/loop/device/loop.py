@@ -157,6 +157,10 @@ class DeviceLoop(Part):
         sound = finite((rollout.reward, rollout.next_observation))
         return state, ChunkStats(episodes, sums, (~sound).astype(jnp.float32), last_infos(told))
 
+    def measure(self, state: LearnerState, clock: Clock) -> Metrics:
+        """Return the metrics of the held episodes of a data set: of other loops none."""
+        return {}
+
     def latest(self, state: DeviceState) -> Metrics:
         """Return the metrics of a report that describe the final state."""
         return visits.measures(state.visits) if isinstance(state.visits, Visits) else {}

@@ -144,6 +144,11 @@ def evaluate_points(
     return over_seeds(varied, one, learner, keys)
 
 
+def measure(varied: SeedBatch, learner: LearnerState, clock: Clock) -> dict[str, Array]:
+    """Return the metrics of the held episodes of a data set for every seed."""
+    return over_seeds(varied, lambda loop, state: loop.measure(state, clock), learner)
+
+
 def agent_only(agent: PyTree[Array]) -> LearnerState:
     """Return a learner with its agent only, which is sufficient for evaluation."""
     return LearnerState(agent, (), (), ())

@@ -32,6 +32,7 @@ from forage.loop.device.programs import (
     evaluate_points,
     init,
     jit_program,
+    measure,
     next_rollout,
 )
 from forage.loop.device.state import DeviceState
@@ -179,6 +180,14 @@ class DeviceRunner:
         program = self._evaluation(episodes, max_steps).result()
         return self._seeds(mesh.fetch(program(self.varied, agent_only(self._agents()), keys, np.bool_(sampled))))
 
+    def measure_held(self) -> dict[str, np.ndarray]:
+        """Return the metrics of the held episodes of a data set, `seed`; empty without any."""
+        if self.learner.memory.held is None or self.state is None:
+            return {}
+        state = self.state.learner._replace(behaviour=(), memory=())
+        look = self._jitted(measure, (True, False), True, once=True)
+        return self._seeds(mesh.fetch(look(self.varied, state, self._clock())))
+
     def evaluate_points(
         self, points: PyTree[Array | None], episodes: int, max_steps: int, seed: int, sampled: bool = False
     ) -> EvaluationEpisodes:
@@ -295,16 +304,16 @@ class DeviceRunner:
         """Return the number of visits of each seed to each place of the environment's map, `seed *place`, if it is
         measured.
         """
-        measured, places = self.state.visits if self.state else (), self.varied.common.environment.map_shape
-        if not isinstance(measured, visits.Visits) or not places:
+        measured = self.state.visits if self.state else ()
+        if not isinstance(measured, visits.Visits) or not (places := self.varied.common.environment.map_shape):
             return None
         return mesh.fetch(measured.counts)[: self.rows].reshape(-1, *places)
 
     @property
     def start_counts(self) -> np.ndarray | None:
         """Return the number of episodes of each seed that began at each place of that map, `seed *place`."""
-        measured, places = self.state.visits if self.state else (), self.varied.common.environment.map_shape
-        if not isinstance(measured, visits.Visits) or not places:
+        measured = self.state.visits if self.state else ()
+        if not isinstance(measured, visits.Visits) or not (places := self.varied.common.environment.map_shape):
             return None
         return mesh.fetch(measured.begun)[: self.rows].reshape(-1, *places)
 

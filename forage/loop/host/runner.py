@@ -194,6 +194,10 @@ class HostRunner:
                 self.conversations.append(found)
         return EvaluationEpisodes(*jax.tree.map(lambda *x: np.stack(x), *results))
 
+    def measure_held(self) -> dict[str, np.ndarray]:
+        """Return no metrics: a data set alone is learned from on the device."""
+        return {}
+
     def evaluate_points(
         self, points: PyTree[Array | None], episodes: int, max_steps: int, seed: int, sampled: bool = False
     ) -> EvaluationEpisodes:

@@ -13,10 +13,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from forage.core import prng
+from forage.core.ports import Environment, Metrics
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.state import DeviceState
-from forage.loop.learner import ChunkStats, Episodes
+from forage.loop.learner import ChunkStats, Episodes, LearnerState
 
 
 class OfflineLoop(DeviceLoop):
@@ -26,9 +27,14 @@ class OfflineLoop(DeviceLoop):
     def steps_per_iteration(self) -> int:
         return 1
 
+    environment: Environment | None  # that evaluation episodes are played in; `None`: in none, or on the host
+
     def check(self) -> None:
         """Raise `ForageError` if a part needs more than a data set gives."""
-        super().check()
+        if self.environment is None:
+            self.learner.check()
+        else:
+            super().check()
         check_offline(self)
 
     def init(self, key: Key[Array, ""]) -> DeviceState:
@@ -43,6 +49,10 @@ class OfflineLoop(DeviceLoop):
         learner_state, metrics = self.learner.study(state.learner, clock, learn_key, next_key)
         none = Episodes(jnp.zeros(()), jnp.zeros(()), jnp.zeros(()))
         return state._replace(key=key, learner=learner_state), ChunkStats(none, metrics, jnp.zeros(()))
+
+    def measure(self, state: LearnerState, clock: Clock) -> Metrics:
+        """Return the metrics of held episodes, and the agent's values at their starts; empty without any."""
+        return self.learner.measure(state, clock)
 
     def next_rollout(self, state: DeviceState, clock: Clock) -> Experience:
         """Raise `ForageError`: a run from a data set collects no rollout."""
