@@ -125,6 +125,11 @@ class RunConfig:
         """The names of the agent and the parts, by port, as sentences say them."""
 
     @property
+    def played(self) -> Spec:
+        """Return the spec of the environment that evaluation episodes are played in."""
+        return self.evaluation_spec or self.spec
+
+    @property
     def score_reward(self) -> str | None:
         """Return the reward of a score, if the environment has several: `1 treasure + 0.1 time`."""
         names = self.spec.reward_names
@@ -267,7 +272,7 @@ class RunConfig:
     def host_player(self, seeds: list[int]) -> HostRunner:
         """Build a runner that plays evaluation episodes on the host with agents that it is given."""
         assert self.environment is not None and not isinstance(self.environment, Environment)
-        spec = self.evaluation_spec or self.spec
+        spec = self.played
         memory = DataSet(innermost(self.memory).file) if isinstance(innermost(self.memory), DataSet) else self.memory
         agent, behaviour, rewards, memory = load_references(
             (with_plain_numbers(self.agent), self.behaviour, self.rewards, memory), spec, learns=False
