@@ -101,7 +101,7 @@ OPTIONS: tuple[Option, ...] = (
         str,
         "with --data and without ENVIRONMENT: also play evaluation episodes in this one, of any kind",
         "ENVIRONMENT",
-        decides=True,
+        in_file=False,
     ),
     Option(
         "held_out",

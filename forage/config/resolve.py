@@ -93,7 +93,7 @@ def resolve(
     given = build_parts(parts, data, held)
     evaluation_spec = None
     if alone:
-        spec = spec_of_data(os.fspath(data)) if data_spec is None else data_spec  # pyrefly: ignore[bad-argument-type]
+        spec = spec_of_data(os.fspath(data or "")) if data_spec is None else data_spec
         world, evaluation_spec = world_of_data(spec, evaluate, environment_options, wrap)
     elif evaluate is not None:
         raise ForageError(
@@ -178,8 +178,8 @@ def alike(one: Any, other: Any) -> bool:
     if hasattr(one, "spaces") or hasattr(other, "spaces"):
         inner, theirs = getattr(one, "spaces", {}), getattr(other, "spaces", {})
         return inner.keys() == theirs.keys() and all(alike(inner[name], theirs[name]) for name in inner)
-    sizes = [getattr(space, "n", getattr(space, "nvec", None)) for space in (one, other)]
-    return type(one) is type(other) and one.shape == other.shape and bool(np.array_equal(*sizes))
+    sizes = [np.asarray(getattr(space, "n", getattr(space, "nvec", 0))) for space in (one, other)]
+    return type(one) is type(other) and one.shape == other.shape and np.array_equal(sizes[0], sizes[1])
 
 
 def build_parts(

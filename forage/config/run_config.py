@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import equinox
@@ -22,7 +22,6 @@ from forage.config.options import PORTS
 from forage.config.references import load_references
 from forage.config.saved import BY_ENTRY, load_policy
 from forage.core import prng, spaces
-from forage.core.host import HostEnvironment
 from forage.core.mesh import Devices, prepare_devices
 from forage.core.ports import Agent, Behaviour, Environment, Evolver, Memory, Rewards, Starts, Tasks
 from forage.core.schedule import is_scheduled, with_plain_numbers
@@ -65,8 +64,8 @@ class RunConfig:
     """
 
     name: str  # of the environment
-    environment: Environment | Callable[[int], HostEnvironment] | None  # or a function that builds a batch of it on the
-    # host; `None`: the run learns from a data set, and nothing is played
+    environment: Any  # an `Environment`, or a function that builds a batch of it on the host from a number; `None`: the
+    # run learns from a data set, and nothing is played
     environment_config: dict[str, Any]  # plain data that makes it again, or a description
     spec: Spec
     agent: Agent
@@ -123,6 +122,14 @@ class RunConfig:
         """The number of settings of a sweep; without one, 1."""
         self.names = {port: registry.short_name(getattr(self, port)) for port in ("agent", *PORTS)}
         """The names of the agent and the parts, by port, as sentences say them."""
+
+    def check_played(self, directory: Any) -> None:
+        """Raise `ForageError` for a run that has no environment to play in."""
+        if not self.scored:
+            raise ForageError(
+                f"{directory} learned from data without an environment, so there is none to play in; train with "
+                f"--evaluate ENVIRONMENT, or estimate its value from data: forage estimate {directory} --data FILE."
+            )
 
     @property
     def played(self) -> Spec:
@@ -273,7 +280,8 @@ class RunConfig:
         """Build a runner that plays evaluation episodes on the host with agents that it is given."""
         assert self.environment is not None and not isinstance(self.environment, Environment)
         spec = self.played
-        memory = DataSet(innermost(self.memory).file) if isinstance(innermost(self.memory), DataSet) else self.memory
+        inner = innermost(self.memory)
+        memory = DataSet(inner.file) if isinstance(inner, DataSet) else self.memory
         agent, behaviour, rewards, memory = load_references(
             (with_plain_numbers(self.agent), self.behaviour, self.rewards, memory), spec, learns=False
         )

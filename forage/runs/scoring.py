@@ -70,8 +70,8 @@ def what_is_played(setup: RunConfig, episodes: int, scored: bool = True) -> str:
     limit = step_limit(setup)
     if setup.played.horizon is None:
         return (
-            f"{said}. {setup.played.name} has no limit of steps, so an episode that does not end is cut after {limit:,}; "
-            f"--wrap time-limit:1000 sets a limit."
+            f"{said}. {setup.played.name} has no limit of steps, so an episode that does not end is cut after "
+            f"{limit:,}; --wrap time-limit:1000 sets a limit."
         )
     return f"{said}, of up to {limit:,} steps."
 

@@ -408,11 +408,7 @@ def evaluate(
         progress.Notes().note(changed)
     if checkpoint is not None and setup.opponent != run.config.get("opponent"):
         raise ForageError("A kept checkpoint plays against the run's own opponent; leave out the other one.")
-    if not setup.scored:
-        raise ForageError(
-            f"{directory} learned from data without an environment, so there is none to play in; train with --evaluate "
-            f"ENVIRONMENT, or estimate its value from data: forage estimate {directory} --data FILE."
-        )
+    setup.check_played(directory)
     known = run.evaluation  # read first, so that damage is reported before anything is played
     runner, score = setup.runner(learns=False), None
     try:

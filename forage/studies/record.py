@@ -71,6 +71,7 @@ def record(
         raise ForageError(f"Actions to record are {', '.join(ACTIONS)} or {RANDOM}, not {actions!r}.")
     run = Run(directory)
     setup = from_config(run.config, environment, where=run.directory)
+    setup.check_played(run.directory)
     files.check_recordable(setup.spec)
     if not isinstance(setup.tasks, Same):
         raise ForageError(f"{directory} trains in other tasks ({part_name(setup.tasks)}); record a run with one task.")

@@ -145,6 +145,7 @@ def evaluate_under(
     check_episodes(episodes)
     run = Run(directory)
     setup = from_config(run.config, environment, where=run.directory, evaluation_actions=actions)
+    setup.check_played(run.directory)
     if not isinstance(setup.environment, Environment):
         raise ForageError(
             f"{setup.name} is stepped on the host, where its numbers cannot be set from outside; grids, wrappers and "

@@ -61,6 +61,7 @@ def watch(
     if not megabytes > 0:
         raise ForageError(f"The size of a film is above 0 megabytes, not {megabytes:g}.")
     setup = from_config(run.config, environment, where=run.directory)
+    setup.check_played(run.directory)
     if environment is None and (changed := said_of_code(run.directory, setup)):
         Notes().note(changed)
     host = None if isinstance(setup.environment, Environment) else setup.environment(1)

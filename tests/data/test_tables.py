@@ -154,3 +154,33 @@ def test_a_bad_table_is_refused_in_one_sentence(words, changes, said, tmp_path):
     asked = SAID | {"observation": "stock,promo", "delimiter": ";", "decimal": ","} | said
     with pytest.raises(ForageError, match=words):
         forage.data.load(path, **asked)
+
+
+def test_arrays_and_frames_become_data_sets(tmp_path):
+    observations, actions = np.arange(6.0), np.array([0, 2, 1, 0, 1, 2])
+    ends = np.array([0, 0, 1, 0, 0, 0]), np.array([0, 0, 0, 0, 0, 1])
+    data, header = forage.data.from_arrays(observations, actions, np.ones(6), *ends)
+    assert data.observation[:, 0].tolist() == [0, 1, 2, 3, 4] and data.action.tolist() == [0, 2, 1, 0, 1]
+    assert data.terminated.tolist() == [0, 0, 1, 0, 0] and data.truncated.tolist() == [0, 0, 0, 0, 1]
+    assert header["spec"]["action_space"] == {"kind": "discrete", "n": 3, "start": 0}
+    forage.data.save(tmp_path / "a.npz", data, header)
+    again, _ = forage.data.load(tmp_path / "a.npz")
+    np.testing.assert_array_equal(again.next_observation, data.next_observation)
+    bounds = forage.data.from_arrays(observations, actions + 0.5, np.ones(6), *ends)[1]["spec"]["action_space"]
+    assert bounds["low"] == 0.5 and bounds["high"] == 2.5
+    frame = {"x": observations, "who": list("aaabbb"), "push": list("lrllrl"), "paid": np.ones(6)}
+    roles = {"observation": "x", "action": "push", "reward": "paid", "episode": "who", "lossy": True}
+    data, header = forage.data.from_frame(frame, **roles, ends="terminated")
+    assert data.action.tolist() == [0, 1, 0, 0, 1, 0] and data.terminated.tolist() == [0, 0, 1, 0, 0, 1]
+    for words, call in (
+        ("as many of them; they have", lambda: forage.data.from_arrays(observations, actions[:5], np.ones(6), ends[0])),
+        (
+            "choices from 0 .* and these go from -1",
+            lambda: forage.data.from_arrays(observations, actions - 1, *ends * 1),
+        ),
+        ("array of numbers, not of <U1", lambda: forage.data.from_arrays(observations, list("abcdef"), *ends)),
+        ("The frame: row 0 has 'a' in column who", lambda: forage.data.from_frame(frame, **roles | {"reward": "who"})),
+        ("not list", lambda: forage.data.from_frame([1], **roles)),
+    ):
+        with pytest.raises(ForageError, match=words):
+            call()
