@@ -163,7 +163,7 @@ def world_of_data(
     world = find_world(evaluate, options, wrap)
     for kind in ("observation", "action"):
         theirs, ours = getattr(spec, f"{kind}_space"), getattr(world.spec, f"{kind}_space")
-        if not alike(theirs, ours):
+        if not same_shape(theirs, ours):
             raise ForageError(
                 f"The data's {kind}s are {describe_space(theirs)}, and those of {world.name} are "
                 f"{describe_space(ours)}; evaluate in an environment with the same ones, or leave out --evaluate."
@@ -173,11 +173,11 @@ def world_of_data(
     return World(spec.name, world.environment, config, spec, native), world.spec
 
 
-def alike(one: Any, other: Any) -> bool:
+def same_shape(one: Any, other: Any) -> bool:
     """Return whether networks for one space fit another: spaces are of one kind and shape, bounds apart."""
     if hasattr(one, "spaces") or hasattr(other, "spaces"):
         inner, theirs = getattr(one, "spaces", {}), getattr(other, "spaces", {})
-        return inner.keys() == theirs.keys() and all(alike(inner[name], theirs[name]) for name in inner)
+        return inner.keys() == theirs.keys() and all(same_shape(inner[name], theirs[name]) for name in inner)
     sizes = [np.asarray(getattr(space, "n", getattr(space, "nvec", 0))) for space in (one, other)]
     return type(one) is type(other) and one.shape == other.shape and np.array_equal(sizes[0], sizes[1])
 

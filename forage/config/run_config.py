@@ -132,7 +132,7 @@ class RunConfig:
             )
 
     @property
-    def played(self) -> Spec:
+    def score_spec(self) -> Spec:
         """Return the spec of the environment that evaluation episodes are played in."""
         return self.evaluation_spec or self.spec
 
@@ -201,17 +201,17 @@ class RunConfig:
         if jax.tree.leaves(state):  # rewards with a state are refused
             return memory
 
-        def paid(data: Experience) -> np.ndarray:
+        def relabel_rewards(data: Experience) -> np.ndarray:
             told = rewards.relabel(state, jax.tree.map(lambda x: x[None], data)).reward[0]
             return np.asarray(told, np.float64)
 
         if isinstance(memory, OpenedMixedReplay):
-            return memory.with_returns(agent, paid(memory.data_rows), self.spec.horizon)
-        found = memory.with_returns(agent, paid(memory.data))
-        if memory.held is None:
+            return memory.with_returns(agent, relabel_rewards(memory.data_rows), self.spec.horizon)
+        found = memory.with_returns(agent, relabel_rewards(memory.data))
+        if memory.validation is None:
             return found
-        held = memory.held.tell_returns(agent, paid(memory.held.data))
-        return dataclasses.replace(found, held=held, starts=None if told else memory.starts)
+        held = memory.validation.tell_returns(agent, relabel_rewards(memory.validation.data))
+        return dataclasses.replace(found, validation=held, validation_starts=None if told else memory.validation_starts)
 
     def loop(self, learns: bool = True) -> DeviceLoop:
         """Build the loop on the device. Raise `ForageError` if its parts do not fit.
@@ -279,7 +279,7 @@ class RunConfig:
     def host_player(self, seeds: list[int]) -> HostRunner:
         """Build a runner that plays evaluation episodes on the host with agents that it is given."""
         assert self.environment is not None and not isinstance(self.environment, Environment)
-        spec = self.played
+        spec = self.score_spec
         inner = innermost(self.memory)
         memory = DataSet(inner.file) if isinstance(inner, DataSet) else self.memory
         agent, behaviour, rewards, memory = load_references(

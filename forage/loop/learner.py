@@ -315,7 +315,7 @@ class Learner(Part):
         They are means over the same `HELD_BATCHES` batches each time; empty without held episodes.
         """
         now = at_fraction(self, clock.fraction)
-        held, starts = now.memory.held, now.memory.starts
+        held, starts = now.memory.validation, now.memory.validation_starts
         if held is None:
             return {}
         size, length = now.agent.batch_size, now.agent.segment
@@ -334,7 +334,7 @@ class Learner(Part):
             return now.agent.measure(state.agent, batch, clock, prng.key(prng.HELD))
 
         found = jax.lax.map(one, jax.tree.map(lambda *x: jnp.stack(x), *batches))
-        means = {f"held/{name}": x[:HELD_BATCHES].mean(0) for name, x in found.items()}
+        means = {f"validation/{name}": x[:HELD_BATCHES].mean(0) for name, x in found.items()}
         if len(batches) == HELD_BATCHES:
             return means
         return means | {f"start/{name}": x[-1] for name, x in found.items() if name in START_METRICS}

@@ -82,7 +82,7 @@ class Runner(Protocol):
         """Play episodes apart from training, with greedy or `sampled` actions."""
         ...
 
-    def measure_held(self) -> Mapping[str, np.ndarray]:
+    def measure_validation(self) -> Mapping[str, np.ndarray]:
         """Return the metrics of the held episodes of a data set, one number for each member; empty without any."""
         ...
 

@@ -88,7 +88,13 @@ class DataSet(Memory):
         starts = select_rows(data, found.first[kept])
         learned = select_rows(data, ~rows)
         return OpenedDataSet(
-            self.file, self.sha256, learned, whole[~kept], held=held, starts=starts, held_out=self.held_out
+            self.file,
+            self.sha256,
+            learned,
+            whole[~kept],
+            validation=held,
+            validation_starts=starts,
+            held_out=self.held_out,
         )
 
     def read_transitions(self, spec: Spec) -> Transitions:
@@ -136,8 +142,8 @@ class OpenedDataSet(DataSet):
 
     data: Experience = None  # type: ignore[assignment]  # leaves `transition ...`
     complete: Bool[np.ndarray, " episode"] | None = None  # which episodes are whole; all, where nothing is said
-    held: OpenedDataSet | None = equinox.field(default=None, kw_only=True)
-    starts: Experience | None = equinox.field(default=None, kw_only=True)
+    validation: OpenedDataSet | None = equinox.field(default=None, kw_only=True)
+    validation_starts: Experience | None = equinox.field(default=None, kw_only=True)
 
     @property
     def transitions(self) -> Experience:

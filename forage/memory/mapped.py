@@ -88,8 +88,8 @@ class MappedDataSet(DataSet):
     transitions: int = equinox.field(static=True, default=0)
     store: Store = equinox.field(static=True, default=None)  # type: ignore[assignment]
     first: int = equinox.field(static=True, default=0)  # transition of the store that it begins with
-    held: MappedDataSet | None = equinox.field(default=None, kw_only=True)
-    starts: Experience | None = equinox.field(default=None, kw_only=True)
+    validation: MappedDataSet | None = equinox.field(default=None, kw_only=True)
+    validation_starts: Experience | None = equinox.field(default=None, kw_only=True)
 
     @classmethod
     def from_folder(cls, data: DataSet, spec: Spec) -> MappedDataSet:
@@ -107,7 +107,9 @@ class MappedDataSet(DataSet):
         begins = cut + np.searchsorted(episode[cut:], np.arange(header["episodes"] - number, header["episodes"]))
         held = cls(data.file, data.sha256, count - cut, store, cut)
         starts = jax.tree.map(jnp.asarray, store.gather(begins[:MOST_STARTS]))
-        return cls(data.file, data.sha256, cut, store, held=held, starts=starts, held_out=data.held_out)
+        return cls(
+            data.file, data.sha256, cut, store, validation=held, validation_starts=starts, held_out=data.held_out
+        )
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         """Raise `ForageError` if there are fewer transitions than a segment has."""

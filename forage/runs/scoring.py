@@ -41,7 +41,7 @@ def check_episodes(episodes: int) -> None:
 
 def step_limit(setup: RunConfig) -> int:
     """Return the step after which an evaluation episode is cut: Atari's if the environment has no limit."""
-    return 27_000 if setup.played.horizon is None else int(setup.played.horizon)
+    return 27_000 if setup.score_spec.horizon is None else int(setup.score_spec.horizon)
 
 
 LONG = 5.0
@@ -68,9 +68,9 @@ def what_is_played(setup: RunConfig, episodes: int, scored: bool = True) -> str:
     before = ", and as many before with each kind of action, to choose how to play" if twice else ""
     said = f"Evaluating: {episodes:,} episode{'s' * (episodes > 1)} of each seed{before}"
     limit = step_limit(setup)
-    if setup.played.horizon is None:
+    if setup.score_spec.horizon is None:
         return (
-            f"{said}. {setup.played.name} has no limit of steps, so an episode that does not end is cut after "
+            f"{said}. {setup.score_spec.name} has no limit of steps, so an episode that does not end is cut after "
             f"{limit:,}; --wrap time-limit:1000 sets a limit."
         )
     return f"{said}, of up to {limit:,} steps."
@@ -240,7 +240,7 @@ def evaluate_agents(
         evaluation["return_range"] = within
     evaluation["episode_returns"] = returns.tolist()
     evaluation["episode_lengths"] = lengths.tolist()
-    evaluation["cut"] = int((lengths >= limit).sum()) if setup.played.horizon is None else 0
+    evaluation["cut"] = int((lengths >= limit).sum()) if setup.score_spec.horizon is None else 0
     evaluation["cut_after"] = limit
     evaluation |= {
         column_name(name, evaluation): [mean_of(np.asarray(row)) for row in values]

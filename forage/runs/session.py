@@ -401,7 +401,7 @@ class Session:
 
     def write_row(self, row: dict[str, Any]) -> None:
         self.watch.start()
-        held = self.runner.measure_held()
+        held = self.runner.measure_validation()
         self.watch.lap("evaluate")
         row = row | {name: to_float(values) for name, values in held.items()}
         self.append(self.rows, row)

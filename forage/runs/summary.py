@@ -100,10 +100,10 @@ def conclude_unscored(
     memory = innermost(setup.memory)
     file = memory.file if isinstance(memory, DataSet) else setup.name
     last = rows[-1] if rows else {}
-    held = {name: values for name, values in last.items() if name.startswith(("held/", "start/"))}
+    held = {name: values for name, values in last.items() if name.startswith(("validation/", "start/"))}
     speed = len(setup.members) * runner.steps / max(seconds, 1e-9)
     lines = [f"{setup.names['agent']} on {setup.name}: nothing was played, so there is no score"]
-    lines += [f"  {line}" for line in held_lines(rows, getattr(memory, "held_out", 0.0))]
+    lines += [f"  {line}" for line in validation_lines(rows, getattr(memory, "held_out", 0.0))]
     lines += [
         f"  {runner.steps:,} updates a seed in {duration(seconds)} ({speed:,.0f} steps/s, compiling included)",
         *([f"  time: {time_shares(spent)}"] if spent else []),
@@ -121,7 +121,7 @@ def conclude_unscored(
     return result, lines
 
 
-def held_lines(rows: list[dict[str, Any]], share: float) -> list[str]:
+def validation_lines(rows: list[dict[str, Any]], share: float) -> list[str]:
     """Describe the metrics of held episodes at the last point of a curve, each as a mean over members."""
 
     def mean(row: dict[str, Any], name: str) -> float:
@@ -131,11 +131,11 @@ def held_lines(rows: list[dict[str, Any]], share: float) -> list[str]:
     if not rows:
         return []
     first, last = rows[0], rows[-1]
-    losses = [name for name in last if name.startswith("held/") and name.endswith(("loss", "error"))]
+    losses = [name for name in last if name.startswith("validation/") and name.endswith(("loss", "error"))]
     values = [name for name in last if name.startswith("start/")]
     lines = []
     if losses:
-        each = [f"{n[5:].replace('_', ' ')} {mean(last, n):.4g} (first {mean(first, n):.4g})" for n in losses]
+        each = [f"{n[11:].replace('_', ' ')} {mean(last, n):.4g} (first {mean(first, n):.4g})" for n in losses]
         lines.append(f"{share:.0%} of the episodes were held out: {', '.join(each)}")
     if values:
         each = (f"{name[6:].replace('_', ' ')} {mean(last, name):.4g}" for name in values)
@@ -179,7 +179,7 @@ def describe_run(run: Run) -> list[str]:
     lines = [f"{run.title}: run", "", f"{config['steps']:,} steps of each seed, seeds {seeds}, in {directory}"]
     if evaluation is None and "data" in config["environment"]:
         lines.append("learned from data alone, so it has no score")
-        lines += [f"  {line}" for line in held_lines(run.rows, float(config["memory"].get("held_out", 0.0)))]
+        lines += [f"  {line}" for line in validation_lines(run.rows, float(config["memory"].get("held_out", 0.0)))]
     elif evaluation is None:
         lines.append(f"not evaluated; forage evaluate {directory} does it")
     else:

@@ -265,7 +265,7 @@ def complete_settings(setup: RunConfig, runner: Runner, inheritance: Inheritance
 
 
 def check_unscored(setup: RunConfig) -> None:
-    """Raise `ForageError` for settings that need a score, in a run that plays nothing."""
+    """Raise `ForageError` for settings that need a score, in a run without one."""
     for name in ("evaluation_every", "evaluation_episodes", "stop_at", "keep", "opponent"):
         if getattr(setup, name) is not None:
             raise ForageError(

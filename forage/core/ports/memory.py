@@ -51,13 +51,13 @@ class Memory(Part):
         return None
 
     @property
-    def held(self) -> Memory | None:
+    def validation(self) -> Memory | None:
         """Return the episodes of a data set that are measured and not learned from, as a memory; `None` without any."""
         return None
 
     @property
-    def starts(self) -> Experience | None:
-        """Return the first transitions of the held episodes, leaves `episode ...`; `None` without any."""
+    def validation_starts(self) -> Experience | None:
+        """Return the first transitions of these episodes, leaves `episode ...`; `None` without any."""
         return None
 
     read_files: ClassVar[Mapping[str, Experience]] = {}

@@ -35,7 +35,7 @@ from forage.core.types import Clock, Experience, ForageError
 from forage.loop import visits
 from forage.loop.device.collect import collect, last_infos, new_start
 from forage.loop.device.state import Actors, DeviceState, Pool, RolloutResults
-from forage.loop.learner import ChunkStats, Learner, finite
+from forage.loop.learner import ChunkStats, Learner, LearnerState, finite
 from forage.loop.needs import check_learner, check_starts
 from forage.loop.visits import Visits
 

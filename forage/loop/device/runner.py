@@ -180,9 +180,9 @@ class DeviceRunner:
         program = self._evaluation(episodes, max_steps).result()
         return self._seeds(mesh.fetch(program(self.varied, agent_only(self._agents()), keys, np.bool_(sampled))))
 
-    def measure_held(self) -> dict[str, np.ndarray]:
+    def measure_validation(self) -> dict[str, np.ndarray]:
         """Return the metrics of the held episodes of a data set, `seed`; empty without any."""
-        if self.learner.memory.held is None or self.state is None:
+        if self.learner.memory.validation is None or self.state is None:
             return {}
         state = self.state.learner._replace(behaviour=(), memory=())
         look = self._jitted(measure, (True, False), True, once=True)

@@ -194,7 +194,7 @@ class HostRunner:
                 self.conversations.append(found)
         return EvaluationEpisodes(*jax.tree.map(lambda *x: np.stack(x), *results))
 
-    def measure_held(self) -> dict[str, np.ndarray]:
+    def measure_validation(self) -> dict[str, np.ndarray]:
         """Return no metrics: a data set alone is learned from on the device."""
         return {}
 
