@@ -36,6 +36,7 @@ KIT: dict[str, Any] = {"hidden_sizes": (8,), "critics": 3, "updates_per_rollout"
 AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, options
     "ppo": ("ppo", "CartPole-v1", PPO),
     "ppo-gru": ("ppo", "CartPole-masked", PPO | {"gru_size": 4}),
+    "ppo-lstm": ("ppo", "CartPole-masked", PPO | {"gru_size": 4, "cell": "lstm"}),
     "ppo-continuous": ("ppo", "Pendulum-v1", PPO | {"normalise_observation": True}),
     "a2c": ("a2c", "CartPole-v1", {"num_envs": 2, "rollout_length": 8, "hidden_sizes": (8,)}),
     "trpo": ("trpo", "CartPole-v1", PPO),
@@ -67,6 +68,7 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
         REPLAY | {"hidden_sizes": (8,), "target_update_interval": 8, "bins": 11},
     ),
     "vdn": ("vdn", "teams:TwoStep", REPLAY | {"hidden_sizes": (8,), "target_update_interval": 8}),
+    "qmix": ("qmix", "teams:TwoStep", REPLAY | {"hidden_sizes": (8,), "mixing_size": 4, "target_update_interval": 8}),
     "sac": ("sac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
     "tqc": ("tqc", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,), "critics": 2, "quantiles": 5}),
     "redq": ("redq", "Pendulum-v1", REPLAY | KIT | {"target_subset": 2}),

@@ -27,6 +27,7 @@ PARTS = {
     "discrete-cql": "q_learning.discrete_cql:DiscreteCQL",
     "discrete-bcq": "q_learning.discrete_bcq:DiscreteBCQ",
     "vdn": "q_learning.vdn:VDN",
+    "qmix": "q_learning.qmix:QMIX",
     "sac-discrete": "actor_critic.sac_discrete:SACDiscrete",
     "ddpg": "settings:DDPG",
     "td3-bc": "actor_critic.offline.td3_bc:TD3BC",

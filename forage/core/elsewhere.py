@@ -70,7 +70,8 @@ def ours(word: str, known: dict[str, str]) -> list[str]:
 
 HERE_AS: dict[str, tuple[str, ...]] = {
     # what to write, and names of the same method elsewhere
-    "ppo with --gru-size 64": ("recurrent_ppo", "ppo_lstm", "ppo_gru", "ppo_recurrent", "lstm_ppo", "rppo"),
+    "ppo with --gru-size 64": ("recurrent_ppo", "ppo_gru", "ppo_recurrent", "rppo"),
+    "ppo with --gru-size 64 --cell lstm": ("ppo_lstm", "lstm_ppo"),
     "ppo, which obeys masks of actions by itself": ("maskable_ppo", "ppo_mask", "masked_ppo"),
     "ppo, whose agents of a team share one policy": ("ippo", "independent_ppo"),
     "dqn with --dueling true --memory prioritised": ("d3qn", "dueling_dqn", "dueling_double_dqn"),
@@ -119,8 +120,8 @@ METHODS: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "MBPO": (("mbpo", "pets", "steve", "simple"), "learning from a model's steps", ("redq", "sac")),
     "MuZero": (("muzero", "efficientzero", "sampled_muzero", "alphazero", "alpha_zero"),
                "search in a tree, with learned values", ("gumbel-search",)),
-    "MAPPO": (("mappo", "maddpg", "qmix", "coma", "matd3", "masac"), "learning of whole teams",
-              ("vdn", "ppo")),
+    "MAPPO": (("mappo", "maddpg", "coma", "matd3", "masac"), "learning of whole teams",
+              ("qmix", "ppo")),
     "AWAC": (("awac", "awr", "crr", "marwil"), "weighted cloning of recorded actions", ("iql", "bc")),
     "BEAR": (("bear", "plas", "brac"), "a policy kept near recorded actions", ("td3-bc", "cql")),
     "XQL": (("xql", "x_ql", "sql_offline", "eql"), "values within the data's actions", ("iql", "cql")),

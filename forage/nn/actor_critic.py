@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.spaces import STATE, central, split_mask
 from forage.nn.distributions import Actions, BangBang, Distribution
-from forage.nn.networks import GRU, GRUState, Linear, NetworkConfig, Torso
+from forage.nn.networks import CELLS, GRU, GRUState, Linear, NetworkConfig, Torso
 from forage.nn.state_noise import log_deviation, standardise_noise
 
 
@@ -28,6 +28,7 @@ class ActorCriticConfig(NamedTuple):
     log_std: Any = None  # of continuous actions at first; `None`: 0, or with `state_noise` the authors' -2
     value_sizes: tuple[int, ...] = ()  # of the value's own torso; without them `hidden_sizes`
     bang_bang: bool = False  # continuous actions are ends of their ranges
+    cell: str = "gru"  # of an agent with memory, one of `networks.CELLS`
 
 
 class ActorCritic(equinox.Module):
@@ -67,7 +68,7 @@ class ActorCritic(equinox.Module):
         self.state_torso = torso(keys[1], state_space, shape.value_sizes) if own and state_space else None
         size = one.size
         self.actions = Actions.from_space(action_space)
-        self.gru = GRU(keys[2], size, self.actions.outputs, shape.gru_size) if shape.gru_size else None
+        self.gru = CELLS[shape.cell](keys[2], size, self.actions.outputs, shape.gru_size) if shape.gru_size else None
         size = shape.gru_size or size
         self.actor = Linear(keys[3], size, self.actions.outputs, gain=0.01)
         size = self.state_torso.size if self.state_torso else size
@@ -104,6 +105,7 @@ class ActorCritic(equinox.Module):
 
     def outputs(self, features: Float[Array, "*batch features"]) -> Float[Array, "*batch outputs"]:
         """Return the arguments of `distribution`: logits or means, and log-deviations that depend on the state."""
+        features = self.memory_output(features)
         if self.log_std is None or self.log_std.ndim == 1:
             return self.actor(features)
         # The noise learns its size and not the features, as with the authors' PPO.
@@ -124,6 +126,7 @@ class ActorCritic(equinox.Module):
     ) -> Float[Array, " dimensions"]:
         """Return the standard normal numbers that noise of the shape of `log_std` stands for."""
         assert self.log_std is not None
+        features = self.memory_output(features)
         return standardise_noise(self.log_std, features, noise) if self.log_std.ndim == 2 else noise
 
     def value(
@@ -132,7 +135,11 @@ class ActorCritic(equinox.Module):
         """Return the values of an observation; `features` are the GRU's, of an agent with memory."""
         if self.state_torso is not None:
             return self.critic(self.state_torso(observation[STATE] if self.central else observation))
-        return self.critic(self.torso(-1)(observation) if features is None else features)
+        return self.critic(self.torso(-1)(observation) if features is None else self.memory_output(features))
+
+    def memory_output(self, features: Float[Array, "*batch memory"]) -> Float[Array, "*batch features"]:
+        """Return the features that policy and value read, of the memory's state if there is one."""
+        return features if self.gru is None else self.gru.output(features)
 
     def remember(self, hidden: GRUState, observation: PyTree[Array]) -> Float[Array, " size"]:
         """Return the GRU's new state, which is also the features of the policy, and of a value that is not central."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
+from forage.core.errors import ForageError
 from forage.core.spaces import observation_part, split_mask
 from forage.nn.batch_norm import BatchStyle
 from forage.nn.dormant import NextLayer, Units, units_of
@@ -185,12 +186,17 @@ class TorsoHead(equinox.Module):
 class GRUState(NamedTuple):
     """The state that an agent with memory keeps from step to step."""
 
-    features: Float[Array, " memory"]  # the GRU's state
+    features: Float[Array, " memory"]  # the state of the GRU or LSTM
     action: Float[Array, " actions"]  # the action before (`Actions.action_features`), all zeros at an episode's start
 
     @classmethod
     def nothing(cls, memory: int, actions: int) -> GRUState:
         return cls(jnp.zeros(memory), jnp.zeros(actions))
+
+    @classmethod
+    def from_agent(cls, agent: Any, actions: int) -> GRUState:
+        """Return the state at an episode's start, of an agent with the options `cell` and `gru_size`."""
+        return cls.nothing(CELLS[agent.cell].parts * agent.gru_size, actions)
 
 
 class GRU(equinox.Module):
@@ -198,13 +204,16 @@ class GRU(equinox.Module):
     too.
     """
 
+    parts: ClassVar[int] = 1  # numbers of a state for each unit
+    gates: ClassVar[int] = 3
+
     inputs: Linear
     hidden: Linear
 
     def __init__(self, key: Key[Array, ""], inputs: int, actions: int, size: int):
         input_key, hidden_key = jax.random.split(key)
-        self.inputs = Linear(input_key, inputs + actions, 3 * size, gain=1.0)
-        self.hidden = Linear(hidden_key, size, 3 * size, gain=1.0)
+        self.inputs = Linear(input_key, inputs + actions, self.gates * size, gain=1.0)
+        self.hidden = Linear(hidden_key, size, self.gates * size, gain=1.0)
 
     def __call__(self, before: GRUState, features: Float[Array, " inputs"]) -> Float[Array, " size"]:
         return self.step(before.features, self.hear(features, before.action))
@@ -222,3 +231,38 @@ class GRU(equinox.Module):
         reset, update = jax.nn.sigmoid(x_reset + h_reset), jax.nn.sigmoid(x_update + h_update)
         new = jnp.tanh(x_new + reset * h_new)
         return (1 - update) * new + update * h
+
+    def output(self, state: Float[Array, "*batch state"]) -> Float[Array, "*batch size"]:
+        """Return the part of a state that later layers read."""
+        return state
+
+
+class LSTMCell(GRU):
+    """Long short-term memory (Hochreiter and Schmidhuber, 1997) with forget gates (Gers et al., 2000).
+
+        c' = f c + i g,   h' = o tanh c'
+
+    Later layers read h; a state is h and c, one after the other. The last action is an input, too.
+    """
+
+    parts: ClassVar[int] = 2
+    gates: ClassVar[int] = 4
+
+    def step(self, h: Float[Array, " state"], x: Float[Array, " gates"]) -> Float[Array, " state"]:
+        hidden, cell = jnp.split(h, 2)
+        now, forget, new, out = jnp.split(x + self.hidden(hidden), 4)
+        cell = jax.nn.sigmoid(forget) * cell + jax.nn.sigmoid(now) * jnp.tanh(new)
+        return jnp.concatenate([jax.nn.sigmoid(out) * jnp.tanh(cell), cell])
+
+    def output(self, state: Float[Array, "*batch state"]) -> Float[Array, "*batch size"]:
+        return state[..., : state.shape[-1] // 2]
+
+
+CELLS: dict[str, type[GRU]] = {"gru": GRU, "lstm": LSTMCell}
+"""Memories by the word of the option `cell`."""
+
+
+def check_cell(agent: Any) -> None:
+    """Raise `ForageError` for a `cell` of an agent without units of memory."""
+    if agent.cell != "gru" and not agent.gru_size:
+        raise ForageError(f"An {agent.cell.upper()} needs units; add gru_size=64, or leave cell out.")

@@ -155,6 +155,7 @@ GREEDY_AT_LAST = EpsilonGreedy(end=0.0, fraction=0.5)  # returns of several step
 AGENTS = {
     "ppo": Trial(ppo(), 12_000),
     "ppo gru": Trial(ppo(gru_size=16), 120_000),
+    "ppo lstm": Trial(ppo(gru_size=16, cell="lstm"), 120_000),
     "a2c": Trial(a2c(), 60_000),
     "trpo": Trial(TRPO(**PPO_SIZES, discount=DISCOUNT), 12_000),
     "appo behind": Trial(APPO(**PPO_SIZES, discount=DISCOUNT), 40_000, memory=Queue(lag=2)),
@@ -211,6 +212,7 @@ FROM_EPISODES = {
 
 ELSEWHERE = {
     "vdn": "Its values are those of a team, and one agent is none; it learns the paper's game in test_vdn.py.",
+    "qmix": "Likewise: test_vdn.py.",
     "grpo": "It writes text, which probes do not take: language/test_grpo.py.",
     "dr-grpo": "Likewise: language/test_relatives.py.",
     "dapo": "Likewise: language/test_relatives.py.",

@@ -1,4 +1,4 @@
-"""VDN: a team's target by hand, the two-step game's least squares, and refusals."""
+"""VDN and QMIX: a team's target by hand, the two-step game's least squares, and refusals."""
 
 import equinox
 import jax
@@ -10,6 +10,7 @@ from small import at_once, keep_compiled
 from tiers import first
 
 import forage
+from forage.agents.q_learning.qmix import QMIX, Mixer
 from forage.agents.q_learning.vdn import VDN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.config.resolve import resolve
@@ -255,3 +256,33 @@ def test_bad_input():
         make_one("teams:TwoStep", memory=Singles())
     with pytest.raises(ForageError, match="VDN acts for a team, and has no probabilities"):
         VDN().probabilities((), jnp.zeros(3), False)
+
+
+def test_qmix_mixes_by_the_state():
+    """Q(s, q) = elu(q |W_1(s)| + b_1(s)) |w_2(s)| + V(s), by hand in one state of two numbers."""
+    spec = Spec("Team", spaces.Box(-1, 1, (1,)), spaces.Discrete(2), num_agents=2)
+    mixer = jax.tree.map(np.zeros_like, at_once(lambda: Mixer(jax.random.key(0), spec, QMIX(mixing_size=2))))
+    where = lambda m: (m.first.weight, m.offset.weight, m.second.bias, m.value.layers[1].bias)  # noqa: E731
+    first = np.array([[1.0, -2.0, -3.0, 0.5], [0.0, 0.0, 0.0, 0.0]], np.float32)  # of the first number alone
+    offset = np.array([[0.0, 0.0], [-1.0, 1.0]], np.float32)  # of the second
+    mixer = equinox.tree_at(where, mixer, (first, offset, np.array([-2.0, 1.0]), np.array([0.25])))
+    seen = jnp.array([[[[1.0], [7.0]]]])  # what two members see, as leaves `time batch agent ...`
+    np.testing.assert_array_equal(mixer.state(seen), [[[1.0, 7.0]]])
+    q = jnp.array([2.0, -1.0])
+    hidden = np.array([2 * 1 - 1 * 3 - 7, 2 * 2 - 1 * 0.5 + 7])
+    expected = 2 * (np.exp(hidden[0]) - 1) + hidden[1] + 0.25
+    np.testing.assert_allclose(mixer.mix(q, jnp.array([1.0, 7.0])), expected, rtol=1e-5)
+    slope = jax.grad(mixer.mix)(q, jnp.array([-0.3, 0.2]))
+    assert (slope >= 0).all(), "no member's value lowers the team's"
+
+
+@pytest.mark.thorough
+def test_qmix_finds_the_eight_where_sums_prefer_the_seven():
+    """No sum of values gives the payoffs of the second game; a monotonic function does."""
+    options = {"hidden_sizes": (32,), "learning_rate": 1e-3, "target_update_interval": 200, "num_envs": 4}
+    every = {"behaviour": EpsilonGreedy(end=1.0), "steps": 20_000, "seeds": 3, "display": "quiet"}
+    found = {
+        name: forage.train(name, "teams:TwoStep", agent_options=options, evaluation_episodes=4, **every)
+        for name in ("vdn", "qmix")
+    }
+    assert found["qmix"].score.value == 8 and found["vdn"].score.value == 7

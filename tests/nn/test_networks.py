@@ -1,14 +1,19 @@
-"""Networks: many images at once are the images one by one, however they are sliced."""
+"""Networks: many images at once are the images one by one, however they are sliced; an LSTM by hand."""
 
+import equinox
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
 
+from forage.agents.policy_gradient.impala import IMPALA
+from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.q_learning.dqn import DQN
+from forage.core.types import ForageError, Spec
 from forage.nn import layers
 from forage.nn.embedding import Embedding
-from forage.nn.networks import Torso
+from forage.nn.networks import LSTMCell, Torso
 
 LARGE = spaces.Box(0, 255, (64, 64, 1), np.uint8)
 PATCHES = 6 * 6 * 16 * 32 * 4  # bytes of one image's at the second layer, which has most
@@ -68,3 +73,29 @@ def test_a_stack_of_networks_takes_rows_as_each_does(monkeypatch):
     for index in range(2):
         network = jax.tree.map(lambda x, index=index: x[index], stack)
         np.testing.assert_allclose(found[index], jax.jit(jax.vmap(network))(rows), rtol=1e-4, atol=1e-5)
+
+
+def test_an_lstms_step_by_hand():
+    """c' = f c + i g, h' = o tanh c', of one unit with one input; its state is h and c."""
+    cell = LSTMCell(jax.random.key(0), 1, 1, 1)
+    x, state = np.array([0.3, -0.2, 0.5, 0.1]), np.array([0.4, -0.6])
+    inner = np.array([[0.5, -1.0, 0.25, 2.0]])
+    cell = equinox.tree_at(lambda c: (c.hidden.weight, c.hidden.bias), cell, (inner, np.zeros(4)))
+    now, forget, new, out = x + 0.4 * inner[0]
+    share = lambda number: 1 / (1 + np.exp(-number))  # noqa: E731
+    memory = share(forget) * -0.6 + share(now) * np.tanh(new)
+    found = cell.step(jnp.array(state), jnp.array(x))
+    np.testing.assert_allclose(found, [share(out) * np.tanh(memory), memory], rtol=1e-5)
+    np.testing.assert_array_equal(cell.output(found), found[:1])
+
+
+@pytest.mark.parametrize("agent", [PPO, IMPALA, DQN], ids=lambda agent: agent.__name__)
+def test_heads_read_an_lstms_output_and_the_state_has_its_cell(agent):
+    spec = Spec("Numbered", spaces.Box(-1, 1, (3,)), spaces.Discrete(2))
+    learner = agent(gru_size=5, cell="lstm", hidden_sizes=(4,))
+    assert learner.init_hidden(spec).features.shape == (10,)
+    network = jax.eval_shape(lambda: learner.init(jax.random.key(0), spec)).network
+    head = network.actor.weight if agent is not DQN else network.advantage.layers[0].weight
+    assert head.shape[0] == 5 and network.gru.inputs.weight.shape == (4 + 2, 20)
+    with pytest.raises(ForageError, match="An LSTM needs units; add gru_size=64, or leave cell out"):
+        agent(cell="lstm").check(spec)

@@ -13,7 +13,8 @@ it is not. Actions that another behaviour chose get ratio 1 and teach the value 
 
 `correct` false is the paper's "no correction" (section 5.2.2): it takes every rollout for its newest policy's.
 
-With `gru_size`, a GRU takes the place of the paper's LSTM: it starts from the state stored with the rollout.
+With `gru_size`, a GRU takes the place of the paper's LSTM, which `cell` lstm is: it starts from the state stored with
+the rollout.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from forage.agents.policy_gradient.rollouts import cut_short, over_rollout, scan_gru
 from forage.core import prng
 from forage.core.ports import ActInputs, Agent, Metrics, ValueEstimates
-from forage.core.ports.needs import Needs
+from forage.core.ports.needs import Choices, Needs
 from forage.core.ranges import check_order
 from forage.core.spaces import split_mask
 from forage.core.types import AGENT, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, ActorCriticConfig
 from forage.nn.distributions import Actions, Distribution, action_probabilities, draw_action
-from forage.nn.networks import GRUState
+from forage.nn.networks import CELLS, GRUState, check_cell
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
 from forage.ops.optimiser import Optimiser, rmsprop
 from forage.ops.returns import vtrace
@@ -69,6 +70,7 @@ class IMPALA(Agent):
     """IMPALA, an actor-critic with V-trace (Espeholt et al., 2018, arXiv 1802.01561), also with a GRU."""
 
     example: ClassVar[str] = "forage train impala CartPole-v1 --memory queue --memory.lag 4"
+    choices: ClassVar[Choices] = {"cell": tuple(CELLS)}
 
     on_policy: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
@@ -89,7 +91,8 @@ class IMPALA(Agent):
     rollout_length: int = equinox.field(static=True, default=20)  # steps of each environment between two updates
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # units of each layer; PPO's
     activation: str = equinox.field(static=True, default="tanh")  # between layers; PPO's
-    gru_size: int = equinox.field(static=True, default=0)  # units of the GRU; 0: no memory
+    gru_size: int = equinox.field(static=True, default=0)  # units of the memory, a GRU or an LSTM; 0: none
+    cell: str = equinox.field(static=True, default="gru")  # the memory of an agent with gru_size: gru or lstm
     correct: bool = equinox.field(static=True, default=True)  # correct for the change of policy; false: no ratio
     # but 1
     normalise_observation: bool = equinox.field(static=True, default=False)  # by running means and deviations; PPO's
@@ -97,17 +100,19 @@ class IMPALA(Agent):
     # PPO's
 
     def check(self, spec: Spec) -> None:
+        check_cell(self)
         check_order(self, "clip_c", "clip_rho", equal=True)
         norms_for(spec, self.normalise_observation)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ImpalaState:
-        sizes = ActorCriticConfig(self.hidden_sizes, self.activation, self.gru_size, log_std=self.initial_log_std)
+        layers = self.hidden_sizes, self.activation, self.gru_size
+        sizes = ActorCriticConfig(*layers, log_std=self.initial_log_std, cell=self.cell)
         norm = norms_for(spec, self.normalise_observation)
         network = ActorCritic(key, input_space(spec.observation_space, norm), spec.action_space, sizes)
         return ImpalaState(network, self.optimiser(1.0).init(network), norm, jnp.int32(0))
 
     def init_hidden(self, spec: Spec) -> PyTree[Array]:
-        return GRUState.nothing(self.gru_size, Actions.from_space(spec.action_space).outputs) if self.gru_size else ()
+        return GRUState.from_agent(self, Actions.from_space(spec.action_space).outputs) if self.gru_size else ()
 
     def optimiser(self, learning_rate: Any) -> Optimiser:
         return rmsprop(learning_rate, self.rms_decay, self.rms_epsilon, self.max_gradient_norm)

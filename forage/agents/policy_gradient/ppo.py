@@ -6,8 +6,9 @@ r = pi(a|s) / pi_old(a|s), advantage A (GAE) and value target R = A + V_old, min
 
     -min(r A, clip(r, 1 - c, 1 + c) A)  +  value_coefficient (V(s) - R)^2 / 2  -  entropy_coefficient H(pi(.|s))
 
-With `gru_size`, a GRU hears each observation and the action before it (as Ni, Eysenbach, Salakhutdinov, 2022,
-arXiv 2110.05038, find best), learned from whole rollouts that start from the hidden state stored with them.
+With `gru_size`, a GRU (or with `cell` lstm an LSTM) hears each observation and the action before it (as Ni, Eysenbach,
+Salakhutdinov, 2022, arXiv 2110.05038, find best), learned from whole rollouts that start from the hidden state stored
+with them.
 
 With `bang_bang` a continuous action is one end of its range or the other, in each dimension with a probability of its
 own (Seyde et al., 2021, "Is Bang-Bang Control All You Need?", arXiv 2111.02552, who put a Bernoulli distribution in
@@ -33,13 +34,13 @@ from forage.agents.policy_gradient import rollouts
 from forage.agents.policy_gradient.rollouts import Reading, Sequence, cut_short, score_actions
 from forage.core import mesh, prng
 from forage.core.ports import ActInputs, Agent, Metrics, ValueEstimates
-from forage.core.ports.needs import Needs
+from forage.core.ports.needs import Choices, Needs
 from forage.core.ranges import Range, Ranges, check_minibatches
 from forage.core.spaces import central, describe_space, is_bounded_box, split_mask
 from forage.core.types import AGENT, BONUS, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, ActorCriticConfig
 from forage.nn.distributions import Actions, Distribution, Gaussian, Product, action_probabilities, draw_action
-from forage.nn.networks import GRUState, NetworkConfig
+from forage.nn.networks import CELLS, GRUState, NetworkConfig, check_cell
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
 from forage.ops.losses import loss_gradient
 from forage.ops.optimiser import Optimiser, make_named_optimiser
@@ -71,6 +72,7 @@ class PPO(Agent):
     """Proximal policy optimisation (Schulman et al., 2017, arXiv 1707.06347), also with a GRU and action masks."""
 
     example: ClassVar[str] = "forage train ppo CartPole-v1"
+    choices: ClassVar[Choices] = {"cell": tuple(CELLS)}
     ranges: ClassVar[Ranges] = {"target_kl": Range(0, above=True)}
 
     on_policy: ClassVar[bool] = True
@@ -97,7 +99,8 @@ class PPO(Agent):
     layer_norm: bool = equinox.field(static=True, default=False)
     encoder: str | type | None = equinox.field(static=True, default=None)
     optimiser: str | Callable[[Any], Any] = equinox.field(static=True, default="adam")
-    gru_size: int = equinox.field(static=True, default=0)  # units of the GRU; 0: no memory
+    gru_size: int = equinox.field(static=True, default=0)  # units of the memory, a GRU or an LSTM; 0: none
+    cell: str = equinox.field(static=True, default="gru")  # the memory of an agent with gru_size: gru or lstm
     clip_value: bool = equinox.field(static=True, default=False)
     normalise_advantage: bool = equinox.field(static=True, default=True)
     normalise_observation: bool = equinox.field(static=True, default=False)
@@ -118,6 +121,7 @@ class PPO(Agent):
         return (BONUS,) if self.bonus_head else ()
 
     def check(self, spec: Spec) -> None:
+        check_cell(self)
         if self.state_dependent_noise and Actions.from_space(spec.action_space).discrete:
             raise ForageError(
                 f"Only continuous actions have noise that depends on the state, and {spec.name} has none."
@@ -153,13 +157,13 @@ class PPO(Agent):
         streams = 1 + len(self.reward_heads)  # each has a value of its own
         noise = self.state_dependent_noise, self.initial_log_std
         layers, sees = (self.hidden_sizes, NetworkConfig.from_agent(self)), (self.gru_size, self.central_critic)
-        sizes = ActorCriticConfig(*layers, *sees, streams, *noise, self.value_sizes, self.bang_bang)
+        sizes = ActorCriticConfig(*layers, *sees, streams, *noise, self.value_sizes, self.bang_bang, self.cell)
         norm = norms_for(spec, self.normalise_observation)
         network = ActorCritic(key, input_space(spec.observation_space, norm), spec.action_space, sizes)
         return PPOState(network, self.descent(1.0).init(network), norm)
 
     def init_hidden(self, spec: Spec) -> PyTree[Array]:
-        return GRUState.nothing(self.gru_size, Actions.from_space(spec.action_space).outputs) if self.gru_size else ()
+        return GRUState.from_agent(self, Actions.from_space(spec.action_space).outputs) if self.gru_size else ()
 
     def descent(self, learning_rate: Any) -> Optimiser:
         return make_named_optimiser(self.optimiser, learning_rate, self.max_gradient_norm, epsilon=1e-5, flat=True)

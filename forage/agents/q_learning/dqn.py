@@ -8,9 +8,10 @@ with target network Q', minimises the Huber loss (threshold 1) of Q(s_t, a_t) ag
 - `double`: Q'(s, argmax_a Q(s, a)) in place of the maximum (van Hasselt, Guez, Silver, 2015, arXiv 1509.06461).
 - `dueling`: Q(s, a) = V(s) + A(s, a) - mean_b A(s, b) (Wang et al., 2016, arXiv 1511.06581).
 - `n_step`: longer returns, uncorrected for exploration (Hessel et al., 2017, "Rainbow", arXiv 1710.02298).
-- `gru_size`: a GRU, which hears the action before as well, learned from replayed sequences that start from the
-  hidden state stored with them and a burn-in without gradient (Kapturowski et al., 2019, "Recurrent Experience Replay
-  in Distributed Reinforcement Learning", R2D2, ICLR; there an LSTM, which hears the reward before too).
+- `gru_size`: a GRU, or with `cell` lstm an LSTM, which hears the action before as well, learned from replayed
+  sequences that start from the hidden state stored with them and a burn-in without gradient (Kapturowski et al., 2019,
+  "Recurrent Experience Replay in Distributed Reinforcement Learning", R2D2, ICLR; there it hears the reward before
+  too).
 - `bins`: values are histograms, and the loss is the cross-entropy of the one about the target, HL-Gauss, in place of
   Huber's (Farebrother et al., 2024, "Stop Regressing", arXiv 2403.03950).
 - `noisy`: noise in the weights of the last layers, learned with them (`nn/noisy.py` has paper and formula).
@@ -31,14 +32,14 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import ActInputs, Agent, Metrics, State
-from forage.core.ports.needs import Needs
+from forage.core.ports.needs import Choices, Needs
 from forage.core.ranges import Range, Ranges, check_order, check_segments
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import Bins
 from forage.nn.distributions import Actions
 from forage.nn.dormant import NextLayer, Units, recycle_units, share_dormant, units_of
-from forage.nn.networks import GRU, MLP, GRUState, NetworkConfig, Torso
+from forage.nn.networks import CELLS, GRU, MLP, GRUState, NetworkConfig, Torso, check_cell
 from forage.nn.noisy import draw_noise, make_noisy
 from forage.ops import returns
 from forage.ops.action_values import best_action, take_values, update_target
@@ -68,7 +69,7 @@ class QNetwork(equinox.Module):
         size = self.torso.size
         self.actions = Actions.from_space(spec.action_space)
         actions = self.actions.outputs
-        self.gru = GRU(keys[1], size, actions, agent.gru_size) if agent.gru_size else None
+        self.gru = CELLS[agent.cell](keys[1], size, actions, agent.gru_size) if agent.gru_size else None
         size = agent.gru_size or size
         stream = (size, size) if agent.dueling else (size,)  # each stream has a layer of its own before it ends
         self.advantage = MLP(keys[2], (*stream, actions * numbers), agent.activation, 2**0.5, 1.0)
@@ -92,6 +93,7 @@ class QNetwork(equinox.Module):
         return found
 
     def q(self, features: Float[Array, " features"]) -> Float[Array, " actions"]:
+        features = features if self.gru is None else self.gru.output(features)
         advantage = self.advantage(features)
         if self.state_value is None:
             return advantage
@@ -188,6 +190,7 @@ class DQN(Agent):
     """
 
     example: ClassVar[str] = "forage train dqn CartPole-v1"
+    choices: ClassVar[Choices] = {"cell": tuple(CELLS)}
     ranges: ClassVar[Ranges] = {
         "bins": Range(0),
         "lowest_value": Range(),
@@ -226,7 +229,8 @@ class DQN(Agent):
     double: bool = equinox.field(static=True, default=True)
     dueling: bool = equinox.field(static=True, default=True)
     n_step: int = equinox.field(static=True, default=5)
-    gru_size: int = equinox.field(static=True, default=0)  # units of the GRU; 0: no memory
+    gru_size: int = equinox.field(static=True, default=0)  # units of the memory, a GRU or an LSTM; 0: none
+    cell: str = equinox.field(static=True, default="gru")  # the memory of an agent with gru_size: gru or lstm
     burn_in: int = equinox.field(static=True, default=10)  # steps of each sequence that only warm up the GRU
     unroll: int = equinox.field(static=True, default=20)  # steps of each sequence that are learned from
     bins: int = equinox.field(static=True, default=0)  # bins of values that are histograms; 0: values are numbers
@@ -265,6 +269,7 @@ class DQN(Agent):
         return sum(self.window) + self.n_step - 1
 
     def check(self, spec: Spec) -> None:
+        check_cell(self)
         if (self.recycle_interval or self.count_dormant) and (self.gru_size or self.joint):
             raise ForageError(
                 f"Dormant units are looked for in {type(self).__name__} without memory and with one agent alone; leave "
@@ -285,7 +290,7 @@ class DQN(Agent):
     def init_hidden(self, spec: Spec) -> PyTree[Array]:
         if not self.gru_size:
             return ()
-        return GRUState.nothing(self.gru_size, Actions.from_space(spec.action_space).outputs)
+        return GRUState.from_agent(self, Actions.from_space(spec.action_space).outputs)
 
     def descent(self, learning_rate: Any) -> Optimiser:
         return make_named_optimiser(self.optimiser, learning_rate, self.max_gradient_norm, flat=True)

@@ -110,6 +110,13 @@ class VDN(DQN):
         self, network: QNetwork, target: QNetwork, experience: Experience, last: Int[Array, "time batch"]
     ) -> tuple[Float[Array, "time batch"], Float[Array, "time batch"]]:
         """Sum the values of the members that are there."""
+        q, value = self.member_values(network, target, experience, last)
+        return q.sum(-1), value.sum(-1)
+
+    def member_values(
+        self, network: QNetwork, target: QNetwork, experience: Experience, last: Int[Array, "time batch"]
+    ) -> tuple[Float[Array, "time batch agent"], Float[Array, "time batch agent"]]:
+        """Return each member's Q of its action, and its value after the n-step returns; 0 of members that have left."""
         shape, (start, length) = experience.terminated.shape, self.window
         number = jnp.broadcast_to(jnp.eye(shape[-1]), (*shape, shape[-1]))
         told = experience._replace(
@@ -122,4 +129,4 @@ class VDN(DQN):
         if stays is not None:
             step = start + jnp.arange(length)[:, None] + last
             value = value * (jnp.take_along_axis(stays, step[..., None], 0) >= 0)
-        return (q * experience.counts[start : start + length]).sum(-1), value.sum(-1)
+        return q * experience.counts[start : start + length], value
