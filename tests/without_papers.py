@@ -22,7 +22,7 @@ CHECK = """
 import sys, forage
 from forage.config import packages
 assert forage.__file__.startswith(sys.argv[1]), forage.__file__
-assert not packages.installed(), "a package of parts is installed"
+assert not packages.load_packages(), "a package of parts is installed"
 """
 METADATA = "Metadata-Version: 2.3\nName: forage-rl\nVersion: 0.1.0\n"
 

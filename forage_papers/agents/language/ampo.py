@@ -18,7 +18,7 @@ from forage.core.spaces import Tokens
 from forage.core.types import DATASET, Batch, Clock, ForageError, Replay
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.masks import token_mean
-from forage.ops.tokens.off_policy import teacher_loss
+from forage_papers.ops.tokens.off_policy import teacher_loss
 
 
 class AMPO(GRPO):

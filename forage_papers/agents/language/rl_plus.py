@@ -17,7 +17,7 @@ from forage.core.types import Batch, Spec
 from forage.nn.transformer import Transformer
 from forage.ops.rows import concatenate_rows
 from forage.ops.tokens.masks import MEANS, token_mean
-from forage.ops.tokens.off_policy import external
+from forage_papers.ops.tokens.off_policy import external
 
 
 class RLPlus(GRPO):

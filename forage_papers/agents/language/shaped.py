@@ -16,10 +16,10 @@ from forage.core.ranges import Range, Ranges, check_order
 from forage.core.types import Batch, ForageError, Spec
 from forage.nn.transformer import Transformer
 from forage.ops.sampling import log_distribution, token_value
-from forage.ops.tokens.lengths import length_discount, length_gate
 from forage.ops.tokens.masks import MEANS
-from forage.ops.tokens.off_policy import low_probability_loss, moving_bounds, proxy
 from forage_papers.ops.tokens.credit import entropy_shaped
+from forage_papers.ops.tokens.lengths import length_discount, length_gate
+from forage_papers.ops.tokens.off_policy import low_probability_loss, moving_bounds, proxy
 
 
 class GRPOLambda(GRPO):

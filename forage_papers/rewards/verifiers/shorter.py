@@ -8,8 +8,8 @@ import equinox
 
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience
-from forage.ops.tokens.lengths import shorter_better
 from forage.rewards.verifiers.base import TextRewards, at_the_end, lengths
+from forage_papers.ops.tokens.lengths import shorter_better
 
 
 class Shorter(TextRewards):
