@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pytest
 
+import forage
 import forage.data
+from forage.config.resolve import from_config, resolve
 from forage.core.errors import ForageError
 from forage.data.formats.reading import parse_reading, read_description
 from forage.data.tables.describe import describe_table
@@ -154,6 +156,35 @@ def test_a_bad_table_is_refused_in_one_sentence(words, changes, said, tmp_path):
     asked = SAID | {"observation": "stock,promo", "delimiter": ";", "decimal": ","} | said
     with pytest.raises(ForageError, match=words):
         forage.data.load(path, **asked)
+
+
+def test_a_run_without_an_environment_is_of_the_data(tmp_path):
+    path, _ = table_of(tmp_path)
+    setup = resolve("iql", data=path, steps=4, seeds=[0])
+    assert not setup.scored and setup.on_device and setup.memory.held_out == 0.1
+    assert setup.spec.columns.entries()[:2] == ["stock", "promo"] and setup.name == "log"
+    kept = json.loads(json.dumps(setup.full_config()))
+    again = from_config(kept)
+    assert json.loads(json.dumps(again.full_config())) == kept and again.spec.columns == setup.spec.columns
+    with pytest.raises(ForageError, match="so there is none to play in; train with --evaluate"):
+        again.check_played("run")
+    assert resolve(data=path, steps=4).names["agent"] == "iql"
+    assert resolve("iql", "CartPole-v1", data=path, steps=4).memory.held_out == 0
+    with pytest.raises(ForageError, match=r"actions are Discrete\(3\), and those of CartPole-v1 are"):
+        resolve("iql", data=path, evaluate="CartPole-v1", steps=4)
+
+
+@pytest.mark.thorough
+def test_a_run_without_an_environment_measures_its_validation_part(tmp_path):
+    path, _ = table_of(tmp_path)
+    small = {"batch_size": 4, "hidden_sizes": (4,)}
+    run = forage.train("iql", data=path, steps=4, seeds=1, held_out=0.4, directory=tmp_path / "run", **small)
+    assert run.evaluation is None
+    assert {"validation/critic_loss", "validation/value_loss", "start/value"} <= run.rows[-1].keys()
+    action = run.agent.act({"stock": 3, "promo": "no", "weekday": "Mon"})
+    assert action["order"] in ("none", "small", "large")
+    with pytest.raises(ForageError, match="there is none to play in"):
+        forage.evaluate(tmp_path / "run")
 
 
 def test_arrays_and_frames_become_data_sets(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 RECORD = "data record run --steps 10 --output"
 WRONG = [
-    ("data", "forage data has no action by that name. Available: make, record, convert, label, show"),
+    ("data", "forage data has no action by that name. Available: make, record, convert, label, show, describe"),
     ("data recrod run --steps 10 --output x.npz", "forage data has no action recrod. Did you mean 'record'"),
     ("data record run", "needs --steps N"),
     ("data record run --steps 10", "needs --output FILE"),
@@ -21,10 +21,13 @@ WRONG = [
     ("train iql Pendulum-v1 --data file.txt", "is not a whole data set; forage data record RUN"),
     ("train iql Pendulum-v1 --data bad.npz", "is not a whole data set; forage data record RUN"),
     ("train iql Pendulum-v1 --data other.npz", "has no header of a data set"),
-    (
-        "train iql gymnasium:Pendulum-v1 --data bad.npz",
-        "What works: the same data set with Pendulum-v1, which is native; or",
-    ),
+    ("train iql gymnasium:Pendulum-v1 --data bad.npz", "is not a whole data set; forage data record RUN"),
+    ("train iql --data nothere.csv", "There is no data set .*nothere.csv"),
+    ("train iql --data bad.npz", "is not a whole data set"),
+    ("train iql Pendulum-v1 --evaluate CartPole-v1 --data bad.npz", "--evaluate names an environment for a run from"),
+    ("train iql Pendulum-v1 --held-out 0.1", "held_out is a share of a data set"),
+    ("data describe nothere.csv", "There is no table nothere.csv"),
+    ("data describe other.npz", "is no table; forage data describe takes a .csv or a .parquet file"),
     ("train iql Pendulum-v1 --data run/agent.npz", "is not a whole data set; forage data record RUN"),
 ]
 
