@@ -15,7 +15,7 @@ from forage.config.opponents import check_opponent
 from forage.config.options import PORTS, check_actions, whole
 from forage.config.ranges import check_ranges, value_text
 from forage.core import prng, spaces
-from forage.core.errors import nearest
+from forage.core.errors import nearest, words_of
 from forage.core.ports import Agent, Behaviour, Starts
 from forage.core.ports.checking import check_agent
 from forage.core.schedule import is_schedule, is_scheduled, with_plain_numbers
@@ -198,7 +198,7 @@ def check_encoder(cls: Any, space: Any) -> None:
         features = jax.eval_shape(lambda own: own(spaces.example(space)), found)
     except Exception as error:
         raise ForageError(
-            f"{name} cannot encode {spaces.describe_space(space)}: {str(error).splitlines()[0].rstrip('.')}; "
+            f"{name} cannot encode {spaces.describe_space(space)}: {words_of(error).splitlines()[0].rstrip('.')}; "
             f"{contract}."
         ) from error
     if getattr(features, "shape", None) != (found.size,):

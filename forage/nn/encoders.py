@@ -151,7 +151,9 @@ class Own(equinox.Module):
 
     def __init__(self, cls: Any, key: Key[Array, ""], space: spaces.Space[Any]):
         module = cls(key, space)
-        self.size = int(module.size)
+        if not isinstance(module, equinox.Module):  # its numbers would be constants, and never learned
+            raise TypeError(f"{type(module).__name__} is no equinox.Module")
+        self.size = int(getattr(module, "size"))  # noqa: B009
         self.arrays, self.rest = equinox.partition(module, equinox.is_inexact_array)
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, " features"]:

@@ -29,6 +29,25 @@ class Short(Sines):
         return super().__call__(observation)[:3]
 
 
+class NoModule:
+    """Features of weights that no optimiser sees."""
+
+    size = 4
+
+    def __init__(self, key, observation_space):
+        self.weight = jax.random.normal(key, (4, 4))
+
+    def __call__(self, observation):
+        return observation @ self.weight
+
+
+class Silent(Sines):
+    """Fails without a message."""
+
+    def __call__(self, observation):
+        raise AssertionError
+
+
 class Keyless(equinox.Module):
     """Is made without a key."""
 

@@ -147,6 +147,8 @@ def test_optimisers_of_optax(optimiser):
         ("sac", {"optimiser": f"{FILE}:swish"}, "is no optimiser here"),
         ("ppo", {"encoder": f"{FILE}:Short"}, r"features of shape \(3,\), and its size is 6"),
         ("td3", {"encoder": f"{FILE}:Keyless"}, "Keyless cannot encode"),
+        ("ppo", {"encoder": f"{FILE}:NoModule"}, "NoModule cannot encode .*: TypeError: NoModule is no equinox.Module"),
+        ("ppo", {"encoder": f"{FILE}:Silent"}, "Silent cannot encode .*: AssertionError: no message"),
         ("dqn", {"encoder": "nowhere:Sines"}, "no module nowhere"),
         ("ppo", {"value_sizes": (0,)}, "value-sizes of ppo is 1 or more"),
         ("ppo", {"value_sizes": (8,), "gru_size": 4}, "leave value_sizes out"),
@@ -163,3 +165,41 @@ def test_images_have_no_use_for_some(option):
     given = {"layer_norm": True}.get(option, (4,))
     with pytest.raises(ForageError, match=f"{option} has no effect on ppo"):
         resolve("ppo", "minatar:Breakout", agent_options={option: given})
+
+
+OWN_AGENTS = FILE.with_name("my_agents.py")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["MySAC", "MyTD3"])
+def test_an_actor_and_a_critic_of_ones_own_learn(name, tmp_path):
+    given = {"agent_options": REPLAY, "steps": 64, "seeds": 1, "display": "quiet", "evaluation_episodes": 1}
+    run = forage.train(f"{OWN_AGENTS}:{name}", "Pendulum-v1", directory=tmp_path / "run", **given)
+    policy, seen = load_policy(run.directory), np.float32([[0.1, 0.2, 0.3], [1.0, 0.0, -1.0]])
+    fresh = policy.agent.init(jax.random.key(0), policy.spec)
+    for network in ("actor", "critics"):
+        before, after = (jax.tree.leaves(getattr(state, network)) for state in (fresh, policy.state))
+        assert all((np.asarray(a) != np.asarray(b)).any() for a, b in zip(before, after, strict=True)), network
+    plain = forage.PlainPolicy(policy.export(tmp_path / "policy.npz"))
+    np.testing.assert_allclose(plain.act(seen), policy.act(seen), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "Wide",
+            r"Policy gives an array of shape \(5,\); an actor is an equinox.Module that makes 2 numbers",
+        ),
+        ("NoModule", "function is no equinox.Module; an actor is an equinox.Module that makes 2 numbers"),
+        ("Fails", "make_actor of Fails failed with AssertionError: no message; it returns an equinox.Module"),
+        (
+            "Vector",
+            "Policy cannot be called: TypeError: .*; a critic is an equinox.Module that makes one value",
+        ),
+    ],
+)
+def test_an_actor_that_cannot_be_is_a_sentence(name, said):
+    with pytest.raises(ForageError, match=said):
+        setup = resolve(f"{OWN_AGENTS}:{name}", "Pendulum-v1", agent_options=REPLAY, steps=100_000)
+        jax.eval_shape(lambda key: setup.agent.init(key, setup.spec), jax.random.key(0))

@@ -1,4 +1,4 @@
-"""The examples of docs/networks.md fit together: its file is written, and each of its commands makes a setup."""
+"""The examples of docs/networks.md fit together: its files are written, and each of its commands makes a setup."""
 
 import re
 from pathlib import Path
@@ -22,6 +22,7 @@ PYTHON = re.findall(r"```python\n(.+?)```", TEXT, re.DOTALL)
 @pytest.mark.parametrize("command", gate_cases(COMMANDS, COMMANDS[::4]))
 def test_command(command, tmp_path, monkeypatch):
     (tmp_path / "my_networks.py").write_text(next(block for block in PYTHON if "class Waves" in block))
+    (tmp_path / "my_agents.py").write_text(next(block for block in PYTHON if "class Mine" in block))
     monkeypatch.chdir(tmp_path)
     made = []
 

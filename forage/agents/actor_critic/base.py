@@ -51,6 +51,7 @@ from forage.nn.hypersphere import on_sphere
 from forage.nn.layers import FIRST_WEIGHTS, Network, redraw_weights
 from forage.nn.networks import NetworkConfig
 from forage.nn.normalise import Norms, apply_norm, input_space, norms_for, update_norms
+from forage.nn.own import OwnCritic, is_plain_module, make_network
 from forage.nn.residual import one_width
 from forage.ops.every import run_every as run_every
 from forage.ops.every import run_if
@@ -279,7 +280,16 @@ class ActorCritic(Agent):
         bins = Quantiles(self.quantiles) if self.quantiles else bins
 
         def one(key: Key[Array, ""]) -> ActionValue:
-            return self.with_first_weights(key, self.make_critic(key, spec, dimensions, style, outputs, bins))
+            make = lambda: self.make_critic(key, spec, dimensions, style, outputs, bins)  # noqa: E731
+            critic = make_network(make, f"make_critic of {type(self).__name__}")
+            if not is_plain_module(critic):
+                return self.with_first_weights(key, critic)
+            if bins or outputs > 1:
+                raise ForageError(
+                    f"{type(critic).__name__} is a critic of one value; leave bins, quantiles and mixed actions out."
+                )
+            own: Any = OwnCritic(critic, spec, dimensions)
+            return own
 
         return stack_modules(one, key, self.critics)
 

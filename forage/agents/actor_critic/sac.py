@@ -15,6 +15,7 @@ returned are what it asks for, its weights multiply the critics' loss.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
@@ -34,6 +35,7 @@ from forage.nn.critics import CriticReport
 from forage.nn.distributions import Actions, SquashedGaussian, squash_to
 from forage.nn.networks import NetworkConfig, TorsoHead
 from forage.nn.normalise import apply_norm, norms_for
+from forage.nn.own import OwnTorso, SameOutput, is_plain_module, make_network
 from forage.nn.state_noise import log_deviation, standardise_noise
 from forage.ops.every import report_every
 from forage.ops.losses import join_metrics, loss_gradient
@@ -90,6 +92,22 @@ class GaussianActor(TorsoHead):
             return SquashedGaussian(mean, log_deviation(self.log_std, features))
         mean, log_std = jnp.split(self.head(features), 2, axis=1)
         return SquashedGaussian(mean, squash_to(log_std, *SQUASHED) if self.squashed else jnp.clip(log_std, *CUT))
+
+
+class OwnGaussianActor(GaussianActor):
+    """An actor made of a plain module: its outputs are the means and the logarithms of the deviations."""
+
+    def __init__(self, module: Any, spec: Spec):
+        self.actions, self.squashed, self.log_std = Actions.from_space(spec.action_space), False, None
+        meaning = "the means before the tanh, then the logarithms of the deviations"
+        self.torso: Any = OwnTorso(module, spec, 2 * self.actions.outputs, meaning)
+        self.head: Any = SameOutput()
+
+
+def gaussian_actor(make: Callable[[], Any], spec: Spec, name: str) -> Any:
+    """Return the actor that an agent's `make_actor` makes; a plain module becomes an `OwnGaussianActor`."""
+    actor = make_network(make, f"make_actor of {name}")
+    return OwnGaussianActor(actor, spec) if is_plain_module(actor) else actor
 
 
 class SACState(ActorCriticState):
@@ -174,7 +192,7 @@ class SAC(ActorCritic):
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         actor_key, critic_key = jax.random.split(key)
         norm, spec = norms_for(spec, self.normalise_observation), self.read_spec(spec)
-        actor = self.make_actor(actor_key, spec)
+        actor = gaussian_actor(lambda: self.make_actor(actor_key, spec), spec, type(self).__name__)
         critics = self.make_critics(critic_key, spec, actor.actions.outputs)
         log_temperature = jnp.log(jnp.asarray(self.initial_temperature, jnp.float32))
         optimiser = self.temperature_descent().init(log_temperature)

@@ -13,6 +13,7 @@ critics' loss.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import equinox
@@ -27,6 +28,7 @@ from forage.nn.critics import ActionValue
 from forage.nn.distributions import Actions
 from forage.nn.networks import NetworkConfig, TorsoHead
 from forage.nn.normalise import apply_norm, norms_for
+from forage.nn.own import OwnTorso, SameOutput, is_plain_module, make_network
 from forage.ops.every import report_every
 from forage.ops.losses import join_metrics, loss_gradient
 from forage.ops.optimiser import blend
@@ -45,6 +47,21 @@ class DeterministicActor(TorsoHead):
     def __call__(self, observation: PyTree[Array]) -> Float[Array, "batch dimensions"]:
         """Return the actions of a batch (leaves `batch ...`)."""
         return jnp.tanh(self.head(self.torso.rows(observation)))
+
+
+class OwnDeterministicActor(DeterministicActor):
+    """An actor made of a plain module: the action is the tanh of its outputs."""
+
+    def __init__(self, module: Any, spec: Spec):
+        self.actions = Actions.from_space(spec.action_space)
+        self.torso: Any = OwnTorso(module, spec, self.actions.outputs, "the action before the tanh")
+        self.head: Any = SameOutput()
+
+
+def deterministic_actor(make: Callable[[], Any], spec: Spec, name: str) -> Any:
+    """Return the actor that an agent's `make_actor` makes; a plain module becomes an `OwnDeterministicActor`."""
+    actor = make_network(make, f"make_actor of {name}")
+    return OwnDeterministicActor(actor, spec) if is_plain_module(actor) else actor
 
 
 class TD3State(ActorCriticState):
@@ -73,7 +90,7 @@ class TD3(ActorCritic):
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         actor_key, critic_key = jax.random.split(key)
         norm, spec = norms_for(spec, self.normalise_observation), self.read_spec(spec)
-        actor = self.make_actor(actor_key, spec)
+        actor = deterministic_actor(lambda: self.make_actor(actor_key, spec), spec, type(self).__name__)
         critics = self.make_critics(critic_key, spec, actor.actions.outputs)
         target_actor, target_critics = jax.tree.map(jnp.copy, (actor, critics))
         return TD3State(
