@@ -32,10 +32,10 @@ from forage.core.types import Step
 MARGIN, GAPS, MOVES = 0.1, 10, 3
 AGENTS = {
     "ppo": {"num_envs": 32, "rollout_length": 32, "learning_rate": 1e-3, "entropy_coefficient": 0.003},
-    "sac": {"learning_rate": 1e-3, "hidden_sizes": (32, 32), "batch_size": 64, "learning_starts": 500}
-    | {"num_envs": 4, "rollout_length": 1, "updates_per_rollout": 2, "discount": 0.95},
+    "sac": {"learning_rate": 1e-3, "hidden_sizes": (64, 64), "batch_size": 64, "learning_starts": 500}
+    | {"num_envs": 4, "rollout_length": 1, "updates_per_rollout": 4, "discount": 0.95, "initial_temperature": 0.1},
 }
-STEPS = {"ppo": 300_000, "sac": 8_000}
+STEPS = {"ppo": 300_000, "sac": 6_000}
 
 
 class Hops(Environment):
