@@ -144,7 +144,15 @@ class HostEnvironment(abc.ABC):
             self.num_agents,
             self.horizon,
             self.info_names,
+            goal_reward=self.goal_reward,
         )
+
+    @property
+    def goal_reward(self) -> Any:
+        """Return the rewards of any goal, `reward_of(achieved, desired)` and `terminates(achieved, desired)`; `None` if
+        none can be computed.
+        """
+        return None
 
     def reset(self, seed: int) -> PyTree[np.ndarray]:
         """Start every environment afresh and return the observations to act on, `[env, ...]`."""

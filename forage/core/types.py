@@ -185,6 +185,7 @@ class Spec:
     horizon: int | None = None
     info_names: tuple[str, ...] = ()  # see `Environment.info_names`
     columns: Columns | None = None  # the columns of the table that observations and actions are of
+    goal_reward: Any = None  # see `HostEnvironment.goal_reward`
 
     @functools.cached_property
     def _exact(self) -> Hashable:

@@ -53,8 +53,9 @@ class Hindsight(Memory):
     did end and for the new goal would not have, the transition is truncated. A segment of several transitions has one
     goal for each episode in it, drawn for the first of them.
 
-    It takes an environment in JAX whose observation has an `achieved_goal` and a `desired_goal`, and whose
-    `goal_reward` has `reward_of(achieved, desired)` and `terminates(achieved, desired)`, as any `GoalConditioned` has.
+    It takes an environment whose observation has an `achieved_goal` and a `desired_goal`. One in JAX has a
+    `goal_reward` with `reward_of(achieved, desired)` and `terminates(achieved, desired)`, as any `GoalConditioned` has;
+    one on the host has `compute_reward`, as those of Gymnasium-Robotics have.
     An end of the environment's own that falls on the very step that reaches the goal counts as the goal's. An agent
     with memory starts from the hidden state that was stored, of the goal of that time.
 
@@ -80,7 +81,7 @@ class Hindsight(Memory):
     ) -> HindsightState:
         ring = self.uniform.init(example, num_envs, rollout_length, spec, environment)
         shape = stored_transitions(ring).terminated.shape
-        goal_reward = jax.tree.map(jnp.asarray, getattr(environment, "goal_reward"))  # noqa: B009
+        goal_reward = goal_reward_of(spec, environment)
         zeros = jnp.zeros(shape, jnp.int32)
         return HindsightState(ring, zeros, zeros - 1, jnp.zeros(num_envs, jnp.int32), goal_reward)
 
@@ -157,10 +158,14 @@ def check_goals(who: str, instead: str, spec: Spec, environment: Environment | N
             f"{who} needs one reward and observations with achieved_goal and desired_goal, and "
             f"{spec.name} has {what}; maze:UMaze-Goal and BitFlip-20 have both, as any GoalConditioned."
         )
+    if environment is None and spec.goal_reward is not None:
+        spec.goal_reward.check()
+        return
     if environment is None:
         raise ForageError(
-            f"{who} computes rewards anew in JAX, and {spec.name} computes its own on the host; "
-            f"{instead} there, or a native environment with goals such as maze:UMaze-Goal."
+            f"{who} computes rewards of other goals, and {spec.name} on the host has no compute_reward(achieved, "
+            f"desired, info) for that, or a wrapper around it; {instead} there, or an environment such as "
+            f"robotics:FetchReach-v4 or maze:UMaze-Goal."
         )
     if not hasattr(environment, "goal_reward"):
         raise ForageError(
@@ -175,6 +180,12 @@ def check_goals(who: str, instead: str, spec: Spec, environment: Environment | N
                 f"{type(layer).__name__} changes what a step of {spec.name} pays, so {who.lower()} cannot "
                 f"compute it for another goal; leave that wrapper out or {instead}."
             )
+
+
+def goal_reward_of(spec: Spec, environment: Environment | None) -> Any:
+    """Return the rewards of any goal, with their numbers as arrays; `environment`: `None` if it is on the host."""
+    own = spec.goal_reward if environment is None else getattr(environment, "goal_reward")  # noqa: B009
+    return jax.tree.map(jnp.asarray, own)
 
 
 def leaders(ended: Bool[Array, "time batch"]) -> Int[Array, "time batch"]:

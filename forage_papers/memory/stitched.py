@@ -15,7 +15,7 @@ from forage.core.ports.needs import Choices
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Experience, ForageError, Spec
 from forage.memory.dataset import DataSet, OpenedDataSet
-from forage.memory.hindsight import GOALS, check_goals, goal_part, leaders, relabel_goals
+from forage.memory.hindsight import GOALS, check_goals, goal_part, goal_reward_of, leaders, relabel_goals
 
 KINDS = ("observation", "achieved_goal")
 CHUNK = 1 << 16  # states whose distances to all centres are computed at once
@@ -65,7 +65,7 @@ class StitchedGoals(DataSet):
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
     ) -> Part:
         """Return the environment's reward for any goal."""
-        return jax.tree.map(jnp.asarray, getattr(environment, "goal_reward"))  # noqa: B009
+        return goal_reward_of(spec, environment)
 
     def load(self, spec: Spec) -> OpenedStitchedData:
         """Read the file, and put its states into clusters."""

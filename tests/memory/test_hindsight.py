@@ -259,7 +259,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence(agent, environment, words, m
 
 def test_what_computes_no_reward_in_jax_is_refused():
     agent = resolve("dqn", "BitFlip-10", steps=100, seeds=1).agent
-    with pytest.raises(ForageError, match="x computes its own on the host; use --memory uniform there"):
+    with pytest.raises(ForageError, match=r"x on the host has no compute_reward.*; use --memory uniform there"):
         Hindsight().check(agent, SPEC, None)
     with pytest.raises(ForageError, match="no goal_reward that computes"):
         Hindsight().check(agent, SPEC, Pendulum())

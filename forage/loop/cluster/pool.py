@@ -348,6 +348,10 @@ class Pool(HostEnvironment):
         return {name: np.float32(number) for name, number in found.items()}  # type: ignore[misc]
 
     @property
+    def goal_reward(self) -> Any:
+        return self.told["spec"].goal_reward
+
+    @property
     def map_shape(self) -> tuple[int, ...] | None:
         return self.told["map_shape"]
 

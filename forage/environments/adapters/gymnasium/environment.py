@@ -20,6 +20,7 @@ from forage.environments.adapters.gymnasium.actions import Door
 from forage.environments.adapters.gymnasium.atari import is_atari
 from forage.environments.adapters.gymnasium.batch import Arrays, Layout, copy_arrays, nest
 from forage.environments.adapters.gymnasium.calls import Workers, info_number, reset_environment, step_environment
+from forage.environments.adapters.gymnasium.goals import find_goal_reward
 from forage.environments.adapters.gymnasium.make import (
     Target,
     failure,
@@ -104,6 +105,7 @@ class GymnasiumEnvironment(HostEnvironment):
             )
             told = (LIFE_LOST,) if isinstance(target, str) and is_atari(target) else ()
             self._spaces = spaces_of(first)
+            self._goal_reward = None if around else find_goal_reward(first, name, make, own | shape)
             self._make, self._info_names = make, tuple(dict.fromkeys((*name_list(info), *told)))
             self._info_seen: set[str] = set()
             self._frames_per_second = frames_per_second(first)
@@ -276,6 +278,10 @@ class GymnasiumEnvironment(HostEnvironment):
     @property
     def info_names(self) -> tuple[str, ...]:
         return self._info_names
+
+    @property
+    def goal_reward(self) -> Any:
+        return self._goal_reward
 
     @property
     def info_seen(self) -> tuple[str, ...]:
