@@ -36,7 +36,7 @@ class HostGoalReward:
     def reward_of(
         self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]
     ) -> Float[Array, "*shape"]:
-        """Compute the rewards of steps that led to `achieved` when `desired` was the goal."""
+        """Compute the rewards of steps to `achieved` while `desired` is the goal."""
         shape = jnp.broadcast_shapes(achieved.shape, desired.shape)[:-1]
         called = functools.partial(compute_rewards, self)
         result = jax.ShapeDtypeStruct(shape, jnp.float32)
