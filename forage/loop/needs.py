@@ -48,8 +48,9 @@ RENAMES = {
 
 
 HINTS = {
+    "loss": "the last argument is a random key (docs/how-to/change-a-loss.md).",
     "act": "inputs.observation, inputs.hidden, inputs.key, inputs.explore, inputs.noise and inputs.world are fields of "
-    "forage.core.ports.ActInputs."
+    "forage.core.ports.ActInputs.",
 }
 """The end of the sentence about an agent's method that does not accept the loop's arguments."""
 

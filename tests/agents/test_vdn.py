@@ -279,7 +279,7 @@ def test_qmix_mixes_by_the_state():
 @pytest.mark.thorough
 def test_qmix_finds_the_eight_where_sums_prefer_the_seven():
     """No sum of values gives the payoffs of the second game; a monotonic function does."""
-    options = {"hidden_sizes": (32,), "learning_rate": 1e-3, "target_update_interval": 200, "num_envs": 4}
+    options = QUICK | {"updates_per_rollout": 4, "num_envs": 4}
     every = {"behaviour": EpsilonGreedy(end=1.0), "steps": 20_000, "seeds": 3, "display": "quiet"}
     found = {
         name: forage.train(name, "teams:TwoStep", agent_options=options, evaluation_episodes=4, **every)
