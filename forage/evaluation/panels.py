@@ -59,7 +59,8 @@ def draw_panels(
         figure.suptitle(title, x=0.01, ha="left", color=INK, fontsize=12, fontweight="bold")
     if lines:
         look = {"frameon": False, "fontsize": 8.5, "labelcolor": INK, "ncols": min(4, len(lines))}
-        figure.legend(list(lines.values()), list(lines), loc="outside lower left", **look)
+        where = "outside right upper" if title else "outside upper left"  # the caption is below, a title above
+        figure.legend(list(lines.values()), list(lines), loc=where, **look | ({"ncols": 1} if title else {}))
     said = seeds_caption([len(values) for panel in panels for _, _, values in panel.runs])
     said += "; diamond: final evaluation" if any(panel.finals for panel in panels) else ""
     figure.supxlabel(said, x=0.01, ha="left", color=QUIET, fontsize=8.5)
