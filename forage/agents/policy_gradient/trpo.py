@@ -77,7 +77,7 @@ class TRPO(PPO):
     backtrack: float = 0.8  # each length that is tried, as a share of the one before
     rollout_length: int = equinox.field(static=True, default=256)
     epochs: int = equinox.field(static=True, default=10)  # passes of the value over a rollout
-    minibatches: int = equinox.field(static=True, default=16)  # of the value's passes
+    minibatches: int = equinox.field(static=True, default=16)  # parts of a rollout in each of the value's passes
 
     def descend(
         self, state: PPOState, read: Reading, targets: Targets, optimiser: Optimiser, key: Key[Array, ""]
