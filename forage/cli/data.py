@@ -55,8 +55,8 @@ show: describe a data set and its faults
   --page FILE            also write a page with a picture (.html)
 
 describe: profile a table (.csv, .parquet), list all that is wrong with it, and write how to read it to TABLE.toml
-  --action A,B,...       columns that a policy chooses; so are --observation, --reward, --episode and the others of
-                         forage data convert, below; by default they are guessed by their names
+  --action A,B,...       columns that a policy chooses; forage data convert, below, has options for the other columns,
+                         and those that are not given are guessed by their names
 
   --trust                use the maker's code and address named in the run; they are shown and remembered
   --quiet | --json       show nothing; one JSON object
@@ -67,14 +67,16 @@ forage data convert IN [IN ...] OUT [OPTIONS]
                          a name without one is a folder of arrays, which need not fit into memory
   --env ENVIRONMENT      the environment, if the file does not name it (--env.OPTION VALUE for its options)
   --ends WHAT            kind of an end that the file leaves open: terminated, truncated, or N (the time limit in steps)
-  --observation A,B,...  columns of a table; so are --action, --next-observation, --reward, --terminated, --truncated
-                         and --behaviour-probability. A file named as IN with .toml can hold all of these
+  --observation, --action, --next-observation A,B,...   columns of a table. A file named as IN with .toml can hold
+                         all of these and those below
+  --reward, --terminated, --truncated, --behaviour-probability A   one column of a table for each
   --episode A,...        columns that identify each row's episode, in any order of rows (also arrays of HDF5)
   --time A               column of the order within an episode: numbers, or dates such as 2024-01-31
   --without PART,...     parts of a dictionary of observations to leave out (Minari)
   --lossy                drop rows without a successor even if they are more than 1 in 100
   --joint                several categories of an action are one choice among their combinations
-  --delimiter C          between the cells of a CSV, by default as in its first line; so is --decimal, the decimal point
+  --delimiter C          between the cells of a CSV; by default as in its first line
+  --decimal C            the decimal point of a CSV; by default as in its first line
   --encoding NAME        of the text of a CSV, such as cp1252; by default utf-8
   --blanks A,B,...       further texts that stand for a missing cell
 

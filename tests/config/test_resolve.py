@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import small
 
-from forage.config import registry
+from forage.config import part_data, part_options, registry
 from forage.config.files import arguments_of, merge_over
 from forage.config.options import ARGUMENTS, OPTIONS, PORTS
 from forage.config.resolve import STORED, from_config, resolve
@@ -26,8 +26,11 @@ def test_no_name_is_looked_up_after_a_run_is_resolved(monkeypatch):
     def refuse(*arguments):
         raise AssertionError(f"{arguments} is looked up")
 
-    for name in ("part_class", "target_of", "stored_target", "load", "choose_part", "fields"):
+    for name in ("part_class", "target_of", "load", "choose_part"):
         monkeypatch.setattr(registry, name, refuse)
+    for name in ("stored_target", "from_config"):
+        monkeypatch.setattr(part_data, name, refuse)
+    monkeypatch.setattr(part_options, "fields", refuse)
     setup.loop()
     setup.full_config()
     assert introduction(setup, Path("run"), 64)[0] == "dqn on CartPole-v1, 1 seed"

@@ -13,7 +13,8 @@ HELP = """\
 forage serve RUN | policy.npz [OPTIONS]
 
 Answers requests for actions, JSON over HTTP, on this machine alone unless --host says otherwise. An exported policy.npz
-is served without JAX; of a run it serves the policy that forage export would write. GET / shows an example.
+is served without JAX; of a run it serves the policy that forage export would write. GET / shows an
+example, and curl -d '{"observation": [0, 0, 0, 0]}' http://127.0.0.1:8000/act asks for an action.
 
   --port N               the port; by default 8000, and 0 takes a free one
   --host ADDRESS         the address to listen at; by default 127.0.0.1, which other machines cannot reach. 0.0.0.0 is
@@ -30,7 +31,6 @@ is served without JAX; of a run it serves the policy that forage export would wr
 Examples
   forage serve runs/NAME
   forage serve policy.npz --port 9000
-  curl -d '{"observation": [0, 0, 0, 0]}' http://127.0.0.1:8000/act
 """
 
 WHOLE = {"port": (0, 65535), "max_batch": (1, 1 << 20), "max_bytes": (64, 1 << 30), "max_connections": (1, 4096)}
