@@ -65,7 +65,7 @@ class Targets(NamedTuple):
     value_target: Float[Array, "time env streams"]  # of the values
     value: Float[Array, "time env streams"] | None  # when it acted; only to clip by
     counts: Float[Array, "time env"] | None = None  # 0 where nothing is to be learned; a minibatch's mean is 1
-    outputs: Float[Array, "time env outputs"] | None = None  # of the policy that acted; only to stay near it
+    policy: Distribution | None = None  # that acted, leaves `time env ...`; only to stay near it
 
 
 class PPO(Agent):
@@ -221,9 +221,9 @@ class PPO(Agent):
         by_agent, counts = (x.astype(jnp.float32) for x in (experience.source == AGENT, experience.counts))
         advantages, value_target = self.estimates(experience, read)
         advantage = self.combine_advantages(state, advantages)
-        outputs = rollouts.rollout_outputs(state.network, read.observation, read.sequence) if self.proximal else None
+        policy = rollouts.rollout_policy(state.network, read.observation, read.sequence) if self.proximal else None
         value = read.value if self.clip_value else None
-        targets = Targets(read.action, read.log_probability, advantage, by_agent, value_target, value, counts, outputs)
+        targets = Targets(read.action, read.log_probability, advantage, by_agent, value_target, value, counts, policy)
 
         # Epochs, by the clock from before the rollout, so that the first update has the full learning rate
         began = jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from forage.core import mesh
 from forage.core.types import Experience
 from forage.nn.actor_critic import ActorCritic
+from forage.nn.distributions import Distribution
 from forage.nn.networks import GRU, GRUState
 from forage.nn.normalise import Norms, apply_norm
 from forage.ops.returns import gae
@@ -108,15 +109,14 @@ def policy_outputs(
     return over_rollout(network.outputs)(features), over_rollout(network.value)(observation, features)
 
 
-def rollout_outputs(
-    network: ActorCritic, observation: PyTree[Array], sequence: Sequence | None
-) -> Float[Array, "time env outputs"]:
-    """Return the policy's outputs in a whole rollout."""
+def rollout_policy(network: ActorCritic, observation: PyTree[Array], sequence: Sequence | None) -> Distribution:
+    """Return the policy's distributions in a whole rollout, leaves `time env ...`, their deviations included."""
     if sequence is not None:
-        return policy_outputs(network, observation, sequence)[0]
+        return over_rollout(network.distribution)(policy_outputs(network, observation, sequence)[0], observation)
     time, envs = jax.tree.leaves(observation)[0].shape[:2]
     rows = mesh.split_leaves(jax.tree.map(lambda x: x.reshape(time * envs, *x.shape[2:]), observation))
-    return policy_outputs(network, rows, None)[0].reshape(time, envs, -1)
+    policy = jax.vmap(network.distribution)(policy_outputs(network, rows, None)[0], rows)
+    return jax.tree.map(lambda x: x.reshape(time, envs, *x.shape[1:]), policy)
 
 
 def score_actions(

@@ -80,14 +80,14 @@ class MDPO(PPO):
     ) -> tuple[Float[Array, ""], Metrics]:
         """Compute the loss and PPO's metrics; the divergence is exact, and the ratio is not clipped."""
         outputs, value = self.outputs(network, observation, sequence)
-        assert targets.outputs is not None
+        assert targets.policy is not None
 
-        def judge(outputs: Array, old: Array, observation: PyTree[Array], action: Array):
-            policy, before = network.distribution(outputs, observation), network.distribution(old, observation)
+        def judge(outputs: Array, before: Any, observation: PyTree[Array], action: Array):
+            policy = network.distribution(outputs, observation)
             return policy.log_probability(action), policy.entropy(), policy.divergence(before)  # type: ignore[arg-type]
 
         over: Any = jax.vmap if sequence is None else over_rollout
-        log_probability, entropy, divergence = over(judge)(outputs, targets.outputs, observation, targets.action)
+        log_probability, entropy, divergence = over(judge)(outputs, targets.policy, observation, targets.action)
 
         # Policy loss, where the agent itself acted
         log_ratio = targets.by_agent * (log_probability - targets.log_probability)

@@ -13,6 +13,7 @@ from small import at_once, compute
 
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.policy_gradient.ppo import Targets
+from forage.agents.policy_gradient.rollouts import rollout_policy
 from forage.core.types import AGENT, PERSON, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import BangBang, Categorical, Gaussian, MultiCategorical
 from forage_papers.agents.actor_critic.mdpo_off import MDPOOff
@@ -112,7 +113,7 @@ def test_actions_of_others_move_no_policy(results):
     zeros = jnp.zeros(6)
 
     def policy_loss(network, by_agent):
-        old = jnp.ones((6, 3)) * jnp.array([0.0, 1.0, 2.0])
+        old = jax.vmap(Categorical.from_logits)(jnp.ones((6, 3)) * jnp.array([0.0, 1.0, 2.0]))
         targets = Targets(rows.action, zeros - 1.0, zeros + 2.0, zeros + by_agent, zeros[:, None], None, None, old)
         loss, means = ON.loss(network, rows.observation, targets, None)
         return loss - ON.value_coefficient * means["value_loss"]
@@ -120,6 +121,19 @@ def test_actions_of_others_move_no_policy(results):
     slope = jax.jit(jax.grad(policy_loss))
     assert any(np.any(g) for g in jax.tree.leaves(slope(network, 1.0)))
     assert not any(np.any(g) for g in jax.tree.leaves(slope(network, 0.0)))
+
+
+def test_a_deviation_that_grew_is_a_divergence():
+    """Of two dimensions whose log-deviations grew by 0.1, KL is 2 (e^0.2 - 1) / 2 - 2 * 0.1 = 0.0214."""
+    old = at_once(lambda: ON.init(KEY, BOX)).network
+    seen = jax.random.normal(KEY, (6, 3))
+    policy = compute(lambda: rollout_policy(old, seen[:, None], None))
+    before = jax.tree.map(lambda x: x[:, 0], policy)
+    network = equinox.tree_at(lambda n: n.log_std, old, old.log_std + 0.1)
+    zeros = jnp.zeros(6)
+    targets = Targets(jnp.zeros((6, 2)), zeros, zeros, zeros + 1.0, zeros[:, None], None, None, before)
+    _, metrics = compute(lambda: ON.loss(network, seen, targets, None))
+    np.testing.assert_allclose(metrics["approximate_kl"], np.exp(0.2) - 1 - 0.2, rtol=1e-4)
 
 
 def test_a_clip_without_effect_is_refused():
