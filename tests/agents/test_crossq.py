@@ -156,3 +156,14 @@ def test_says_what_does_not_go_with_it():
         CrossQ(diversity=0.1)
     with pytest.raises(ForageError, match=r"^CrossQ normalises batches of numbers.*sac works\.$"):
         check(AGENT, Spec("Screen", spaces.Box(0, 255, (64, 64, 3), np.uint8), SPEC.action_space))
+
+
+def test_a_loss_that_is_never_called_is_refused():
+    class Bonus(CrossQ):
+        def critic_loss(self, critics, inputs, target):
+            return super().critic_loss(critics, inputs, target)
+
+    spec = Spec("Box", spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Box(-1.0, 1.0, (2,), np.float32))
+    with pytest.raises(ForageError, match="Bonus defines critic_loss, which CrossQ never calls; its loss"):
+        Bonus().check(spec)
+    CrossQ().check(spec)

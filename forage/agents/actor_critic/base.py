@@ -18,6 +18,7 @@ those units that hardly say anything (`recycle_interval`; `nn/dormant.py` has pa
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -192,7 +193,16 @@ class ActorCritic(Agent):
     dormant_threshold: float = 0.025  # share of its layer's mean activation up to which a unit is dormant
     count_dormant: bool = equinox.field(static=True, default=False)  # report the share of dormant units as `dormant`
 
+    uncalled: ClassVar[dict[str, str]] = {}
+    """Losses of the classes above that this one does not call, each with the end of the sentence about that."""
+
     def check(self, spec: Spec) -> None:
+        classes = type(self).__mro__
+        heirs = classes[: next(i for i, cls in enumerate(classes) if "uncalled" in vars(cls))]
+        for cls, name in itertools.product(heirs, self.uncalled):
+            if name in vars(cls):
+                above = classes[len(heirs)].__name__
+                raise ForageError(f"{cls.__name__} defines {name}, which {above} never calls; {self.uncalled[name]}.")
         read = input_space(spec.observation_space, norms_for(spec, self.normalise_observation))
         if self.torso != "mlp" and is_image(observation_part(read)) and self.encoder is None:
             raise ForageError(

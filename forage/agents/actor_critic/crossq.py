@@ -70,6 +70,11 @@ class CrossQ(SAC):
         "diversity": "CrossQ has a loss of its own for its critics",
     }
 
+    uncalled: ClassVar[dict[str, str]] = {
+        "critic_loss": "its loss is joint_loss",
+        "actor_loss": "its policy learns in improve_actor, with the statistics of its batches",
+    }
+
     learning_rate: float = 1e-3
     polyak: float = 1.0  # only 1: there are no target networks that could follow
     policy_delay: int = equinox.field(static=True, default=3)

@@ -44,6 +44,7 @@ class IQLearnSAC(SAC):
     """
 
     example: ClassVar[str] = "forage train iq-learn-sac Pendulum-v1 --demonstrations expert.npz"
+    uncalled: ClassVar[dict[str, str]] = {"critic_loss": "its critics learn by inverse_q in evaluate"}
     ranges: ClassVar[Ranges] = {"strength": Range(0, above=True)}
     needs: ClassVar[Needs] = Needs(given="demonstrations")
     choices: ClassVar[Choices] = {"objective": OBJECTIVES}
