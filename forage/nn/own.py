@@ -76,23 +76,41 @@ class OwnCritic(OwnNetwork):
     """A critic made of a plain module, as agents of continuous actions call it."""
 
     bins: None = equinox.field(static=True)
+    batched: bool = equinox.field(static=True)  # the module is called with a whole batch
 
     def __init__(self, module: Any, spec: Spec, dimensions: int):
-        """Wrap a module that makes one value of an observation and of an action in the unit box."""
+        """Wrap a module that makes one value of an observation and of an action in the unit box, or many of batches."""
         contract = (
             f"a critic is an equinox.Module that makes one value of an observation of {spec.name} and an action, "
             f"{dimensions} numbers between -1 and 1"
         )
         super().__init__(module, contract)
         self.bins = None
-        shape = self.output_shape(contract, observation_like(spec), jax.ShapeDtypeStruct((dimensions,), jnp.float32))
+        inputs = observation_like(spec), jax.ShapeDtypeStruct((dimensions,), jnp.float32)
+        self.batched = self.takes_batches(*inputs)
+        if self.batched:
+            return
+        shape = self.output_shape(contract, *inputs)
         if shape not in ((), (1,)):
             raise ForageError(f"{type(module).__name__} gives an array of shape {shape}; {contract}.")
 
+    def takes_batches(self, *inputs: Any) -> bool:
+        """Return whether the module makes as many values of batches as these have rows, and none of a single row."""
+        whole: Any = equinox.combine(self.arrays, self.rest)
+
+        def shape(rows: tuple[int, ...]) -> tuple[int, ...] | None:
+            many = jax.tree.map(lambda x: jax.ShapeDtypeStruct((*rows, *x.shape), x.dtype), inputs)
+            try:
+                return getattr(jax.eval_shape(whole, *many), "shape", None)
+            except Exception:  # a person's own code raises anything; `output_shape` has the sentence
+                return None
+
+        return shape(()) not in ((), (1,)) and all(shape((n,)) in ((n,), (n, 1)) for n in (3, 5))
+
     def __call__(self, observation: PyTree[Array], action: Float[Array, "batch dimensions"], key: Any = None) -> Array:
         """Return the values of a batch (leaves of `observation`: `batch ...`)."""
-        whole = equinox.combine(self.arrays, self.rest)
-        values = jax.vmap(whole)(spaces.split_mask(observation)[0], action)  # pyrefly: ignore[bad-argument-type]
+        whole: Any = equinox.combine(self.arrays, self.rest)
+        values = (whole if self.batched else jax.vmap(whole))(spaces.split_mask(observation)[0], action)
         return values.reshape(len(action))
 
     def units(self, *inputs: Any) -> Any:

@@ -19,6 +19,7 @@ from forage.config.saved import load_policy
 from forage.core.ports import ActInputs
 from forage.core.types import ForageError
 from forage.nn.layers import MLP, activation
+from forage.nn.own import OwnCritic
 
 FILE = Path(__file__).parent / "my_networks.py"
 SMALL = REPLAY | {"hidden_sizes": (8,)}
@@ -203,3 +204,28 @@ def test_an_actor_that_cannot_be_is_a_sentence(name, said):
     with pytest.raises(ForageError, match=said):
         setup = resolve(f"{OWN_AGENTS}:{name}", "Pendulum-v1", agent_options=REPLAY, steps=100_000)
         jax.eval_shape(lambda key: setup.agent.init(key, setup.spec), jax.random.key(0))
+
+
+class Rows(equinox.Module):
+    """A critic that is called with a whole batch."""
+
+    weight: jax.Array
+
+    def __call__(self, observation, action):
+        return jax.vmap(jnp.dot, (0, None))(jnp.concatenate([observation, action], 1), self.weight)
+
+
+class Row(Rows):
+    """The same for one observation."""
+
+    def __call__(self, observation, action):
+        return jnp.concatenate([observation, action]) @ self.weight
+
+
+def test_a_critic_takes_one_observation_or_a_batch():
+    spec = resolve("sac", "Pendulum-v1", agent_options=REPLAY).spec
+    rows, row = (OwnCritic(kind(jnp.arange(1.0, 5.0)), spec, 1) for kind in (Rows, Row))
+    assert (rows.batched, row.batched) == (True, False)
+    seen, action = jnp.arange(6.0).reshape(2, 3), jnp.array([[1.0], [-1.0]])
+    np.testing.assert_allclose(rows(seen, action), [0 + 2 + 6 + 4, 3 + 8 + 15 - 4])
+    np.testing.assert_allclose(row(seen, action), rows(seen, action))
