@@ -43,7 +43,7 @@ from forage.loop.needs import check_names, check_starts
 from forage.loop.offline.loop import OfflineLoop
 from forage.loop.runner import Numbers, Runner
 from forage.memory.around import MemoryWrapper, innermost
-from forage.memory.dataset import DataSet, OpenedDataSet
+from forage.memory.dataset import DataSet, OpenedDataSet, check_held_out
 from forage.memory.mixed import OpenedMixedReplay
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
@@ -161,7 +161,9 @@ class RunConfig:
         rows = 1 if self.agent.joint else self.spec.num_agents  # that a memory has for a step of one environment
         memory = shorten_memory(self.memory, self.agent, self.agent.num_envs * rows, self.steps * rows)
         if learns:
-            memory = self.prepare_memory(memory.load(self.spec))
+            opened = memory.load(self.spec)
+            check_held_out(memory, opened, self.names["memory"])
+            memory = self.prepare_memory(opened)
         parts = (self.agent, self.behaviour, self.rewards, memory)
         agent, behaviour, rewards, memory = load_references(parts, self.spec, learns)
         return Learner(agent, behaviour, rewards, memory, self.spec)

@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float
 
 from forage.core.plain import dumps
 from forage.core.ports import ActContext, Agent, Environment, Memory
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.data import episodes, files, formats
 from forage.data.demonstrations import experience_of
@@ -37,6 +38,7 @@ class DataSet(Memory):
 
     example: ClassVar[str] = "forage train iql Pendulum-v1 --memory dataset --memory.file mixed.npz"
 
+    ranges: ClassVar[Ranges] = {"held_out": Range(0, 1, below=True)}
     offline: ClassVar[bool] = True
 
     file: str = equinox.field(static=True)  # path of the data set, a file or a folder
@@ -47,8 +49,6 @@ class DataSet(Memory):
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         """Raise `ForageError` for an agent that needs rollouts, and for an environment with several rewards."""
         files.check_recordable(spec)
-        if not 0 <= self.held_out < 1:
-            raise ForageError(f"held_out is a share of the episodes from 0 to below 1, not {self.held_out:g}.")
         if agent.on_policy:
             raise ForageError(
                 f"{type(agent).__name__} learns only from the rollout it has just experienced, and a data set holds "
@@ -220,6 +220,15 @@ def episodes_held_out(count: int, share: float, file: str) -> Bool[np.ndarray, "
     kept = np.zeros(count, bool)
     kept[np.random.default_rng(0).permutation(count)[:number]] = True
     return kept
+
+
+def check_held_out(memory: Memory, opened: Memory, name: str) -> None:
+    """Raise `ForageError` for a memory that cannot hold episodes out but is asked to. `name`: of its part."""
+    if getattr(memory, "held_out", 0) and opened.validation is None:
+        raise ForageError(
+            f"{name} learns from all episodes of its file and holds none out; leave held_out at 0, or use --data FILE "
+            f"--held-out SHARE without another memory."
+        )
 
 
 def check_enough(agent: Agent, count: int, file: str) -> None:

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
-from forage.config import registry
+from forage.config import part_options, registry
 from forage.config.checks import check_sizes
 from forage.config.defaults import choose_defaults
 from forage.config.resolve import from_config, resolve
@@ -160,7 +160,7 @@ def test_without_a_preset_the_spec_decides():
 def test_an_agents_name_is_looked_up_once(monkeypatch):
     loaded, load = [], registry.load
     monkeypatch.setattr(registry, "load", lambda target: loaded.append(target) or load(target))
-    monkeypatch.setattr(registry, "field_comments", lambda cls: loaded.append(cls.__name__) or {})
+    monkeypatch.setattr(part_options, "field_comments", lambda cls: loaded.append(cls.__name__) or {})
     setup = resolve("dqn", "minatar:Breakout", agent_options={"batch_size": 8}, sweep={"learning_rate": [1e-3, 1e-4]})
     assert loaded.count("forage.agents.q_learning.dqn:DQN") == 1
     assert loaded.count("DQN") == 1  # nor is its source read twice

@@ -53,8 +53,10 @@ def test_what_is_refused(tmp_path):
             tmp_path / "a.npz", example(), {"spec": resolve("ppo", "CartPole-v1", seeds=1).config()["spec"]}
         )
         resolve("bc", "CartPole-v1", memory=TrajectoryWeighted(str(tmp_path / "a.npz"), temperature=0.0))
+    with pytest.raises(ForageError, match="trajectory-weighted learns from all episodes of its file"):
+        resolve("bc", "CartPole-v1", memory=TrajectoryWeighted(str(tmp_path / "a.npz"), held_out=0.5)).learner()
 
 
 def example():
     no = np.zeros(3, bool)
-    return Transitions(np.zeros((3, 4)), np.zeros(3, int), np.ones(3), np.zeros((3, 4)), no, np.array([0, 0, 1], bool))
+    return Transitions(np.zeros((3, 4)), np.zeros(3, int), np.ones(3), np.zeros((3, 4)), np.array([0, 0, 1], bool), no)
