@@ -100,6 +100,7 @@ HOW_TO = {
     "Rewards, behaviours and memory of text": "docs/language-parts.md",
     "Agents that learn to write": "docs/language-agents.md",
     "Which problem comes next": "docs/problems.md",
+    "From a log to a policy that answers": "docs/how-to/from-a-log.md",
     "Learn from data": "docs/how-to/data.md",
     "Estimate a policy from a log": "docs/how-to/estimate.md",
     "Offline agents": "docs/offline.md",

@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.export import symbolic_shape
 
 from forage.core import checkpoint, prng
 from forage.core.checkpoint import is_key, named_leaves
+from forage.core.columns import Columns
 from forage.core.errors import ForageError
 from forage.core.plain import dumps
-from forage.loop.manifest import describe_policy
+from forage.loop.manifest import describe_policy, split_columns
 from forage.loop.plain import FORMAT, OPERATIONS, ROWS, PlainPolicy, PlainProgram
 from forage.loop.program import Operation, Program, ProgramSlot, trace_function, uses
 
@@ -34,6 +36,8 @@ def export(policy: Policy, path: str | os.PathLike[str]) -> Path:
     if path.suffix not in writers:
         raise ForageError(f"A policy is exported as {', '.join(writers)}, and {path.name} is none of these.")
     manifest = describe_policy(policy, path.name)
+    if path.suffix == ".onnx" and policy.spec.columns is not None:
+        manifest = split_columns(manifest, policy.spec.columns)
     writers[path.suffix](policy, path, manifest)
     text = dumps(manifest, indent=1, allow_nan=False)
     checkpoint.write_atomically(manifest_path(path), f"{text}\n".encode())
@@ -254,6 +258,33 @@ def to_safetensors(policy: Policy, path: Path, manifest: dict[str, Any]) -> None
     checkpoint.write_atomically(path, save(weights, metadata=metadata))
 
 
+def by_columns(program: Callable[..., Any], table: Columns, memories: int) -> Callable[..., list[Any]]:
+    """Return a program of one row that takes and gives each column of a table, after so many arrays of memory."""
+
+    def act(*values: Any) -> list[Any]:
+        entries = []
+        for column, value in zip(table.observation, values[memories:], strict=True):
+            if column.kind == "category":
+                entries.append((value == np.arange(column.width, dtype=np.int32)).astype(np.float32))
+            elif column.kind == "boolean":
+                entries.append(value.astype(np.float32)[None])
+            else:
+                entries.append(((value - np.float32(column.mean)) / np.float32(column.deviation))[None])
+        *hidden, action = program(*values[:memories], jnp.concatenate(entries))
+        if action.ndim:
+            parts = [action[i] for i in range(len(table.action))]
+        else:  # one choice, or one among the combinations of several, the last column changing fastest
+            parts = []
+            for count in reversed(table.counts):
+                rest = jax.lax.div(action, jnp.asarray(count, action.dtype))  # no `%`, which jax2onnx lacks for batches
+                parts.insert(0, action - rest * count)
+                action = rest
+        kinds = [np.int32 if column.numbered else np.float32 for column in table.action]
+        return [*hidden, *(part.astype(kind) for part, kind in zip(parts, kinds, strict=True))]
+
+    return act
+
+
 def to_onnx(policy: Policy, path: Path, manifest: dict[str, Any]) -> None:
     """Write an ONNX model of a batch: inputs and outputs are those of `greedy`, with an axis `batch` before them.
 
@@ -264,8 +295,12 @@ def to_onnx(policy: Policy, path: Path, manifest: dict[str, Any]) -> None:
     except ImportError:
         raise ForageError("ONNX needs an extra: pip install 'forage-rl[onnx]'.") from None
     check_greedy(policy)
-    program = greedy(policy)
+    program: Callable[..., Any] = greedy(policy)
     example = [*jax.tree.leaves(policy._start), *jax.tree.leaves(policy._like)]
+    if policy.spec.columns is not None:
+        memories = len(manifest["memory"])
+        columns = [np.zeros((), entry["dtype"]) for entry in manifest["inputs"]]
+        program, example = by_columns(program, policy.spec.columns, memories), [*example[:memories], *columns]
     model = convert(
         jax.vmap(lambda *values: tuple(program(*values))),
         [jax.ShapeDtypeStruct(("batch", *x.shape), x.dtype) for x in example],

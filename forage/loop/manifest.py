@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from forage.core import spaces
+from forage.core import columns, spaces
 from forage.core.plain import package_version
 
 if TYPE_CHECKING:
@@ -26,12 +26,15 @@ def describe_policy(policy: Policy, file: str = "") -> dict[str, Any]:
 
     `inputs` and `outputs` list arrays in the order of an ONNX model, with the names that it gives them and the shape of
     one row; each has a first axis `batch` there. `memory` lists what an agent with memory takes before the
-    observation, with its value at the start of an episode, and gives back before the action.
+    observation, with its value at the start of an episode, and gives back before the action. `columns` is the code of
+    the table that the policy learned from (`forage.core.columns`), with the words for no, yes and missing cells.
     """
     action = policy.action_example
     start = [np.asarray(leaf) for leaf in jax.tree.leaves(policy._start)]
     inputs, outputs, memory = array_names(policy)
-    return {
+    table = policy.spec.columns
+    words = {"missing": list(columns.MISSING), "yes": list(columns.YES), "no": list(columns.NO)}
+    found = {
         "manifest": MANIFEST,
         "file": file,
         "agent": type(policy.agent).__name__,
@@ -50,6 +53,31 @@ def describe_policy(policy: Policy, file: str = "") -> dict[str, Any]:
         "normalisation": describe_norms(getattr(policy.state, "norm", None)),
         "versions": {"forage": package_version("forage-rl")} | {name: package_version(name) for name in PACKAGES},
     }
+    if table is None:
+        return found
+    found["inputs"][0]["columns"] = table.entries()
+    found["outputs"][0]["columns"] = [column.name for column in table.action]
+    return found | {"columns": table.to_json() | {"words": words}}
+
+
+def split_columns(manifest: dict[str, Any], table: columns.Columns) -> dict[str, Any]:
+    """Return the manifest of a model whose inputs and outputs are the columns of a table, each an array of the batch.
+
+    A category and a yes or no are a whole number, the place of the word in `names`; a date is a number of days since
+    1970 by which each month has 31.
+    """
+    taken = {name for entry in manifest["memory"] for name in (entry["name"], entry["output"])}
+
+    def describe(column: columns.Column, role: str) -> dict[str, Any]:
+        name = f"{role}.{column.name}" if column.name in taken else column.name
+        entry = {"name": name, "dtype": "int32" if column.numbered else "float32", "shape": [], "kind": column.kind}
+        return entry | ({"names": list(column.names or ("no", "yes"))} if column.numbered else {})
+
+    split = {
+        "inputs": [describe(column, "observation") for column in table.observation],
+        "outputs": [describe(column, "action") for column in table.action],
+    }
+    return manifest | split
 
 
 def finite_json(value: Any) -> Any:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -127,8 +128,13 @@ class PlainPolicy:
     def act(self, observation: Any) -> Any:
         """Return the action for one observation, or those for a batch `[batch, ...]`.
 
-        An agent with memory keeps one for each row of the batch, which is an episode of its own until it is `reset`.
+        An agent with memory keeps one for each row of the batch, which is an episode of its own until it is `reset`. A
+        policy that learned from a table takes its columns by name, one value or a list of each, and gives the action
+        so: `act({"on_hand": 3, "weekday": "Mon"})` returns `{"order": "small"}`.
         """
+        columns = self.manifest.get("columns")
+        if columns and isinstance(observation, Mapping):
+            return decode_columns(columns, self.act(encode_columns(columns, observation)))
         given = [_array(leaf) for leaf in _flat(self._observation, observation)]
         one = all(x.shape == shape for x, (_, shape) in zip(given, self._inputs, strict=True))
         if one:
@@ -167,6 +173,85 @@ class PlainPolicy:
     def rows_of_actions(self, actions: list[np.ndarray]) -> list[Any]:
         """Return the action of each row as plain data."""
         return [_unflatten(self._action, [x[row].tolist() for x in actions]) for row in range(len(actions[0]))]
+
+
+DATE = re.compile(r"(\d{4})-(\d\d?)-(\d\d?)(?:[T ](\d\d?):(\d\d)(?::(\d\d(?:\.\d+)?))?)?(?:Z|[+-]\d\d:?\d\d)?")
+
+
+def encode_columns(columns: dict[str, Any], values: Mapping[str, Any]) -> np.ndarray:
+    """Return the observation for values by the names of a table's columns, one cell or `[batch]` cells each.
+
+    `columns` is the manifest's. Raise `ValueError` for a missing or unknown column and for a bad cell.
+    """
+    names = [column["name"] for column in columns["observation"]]
+    if unknown := next((name for name in values if name not in names), None):
+        raise ValueError(f"There is no column {unknown!r}; an observation has {', '.join(names)}.")
+    if missing := next((name for name in names if name not in values), None):
+        raise ValueError(f"Column {missing} is missing; an observation has {', '.join(names)}.")
+    cells = [_array(values[name]) for name in names]
+    if len({x.shape for x in cells}) > 1 or cells[0].ndim > 1:
+        raise ValueError("Columns have one value each, or lists of one length.")
+    entries = []
+    for column, given in zip(columns["observation"], cells, strict=True):
+        codes = [_code(column, cell, columns["words"]) for cell in given.reshape(-1).tolist()]
+        if column["kind"] == "category":
+            found = np.eye(len(column["names"]))[np.array(codes, int)]
+        else:
+            plain = column["kind"] == "boolean"
+            found = (np.array(codes)[:, None] - (0 if plain else column["mean"])) / (
+                1 if plain else column["deviation"]
+            )
+        entries.append(found.reshape(*given.shape, -1))
+    return np.concatenate(entries, -1).astype(np.float32)
+
+
+def decode_columns(columns: dict[str, Any], action: Any) -> dict[str, Any]:
+    """Return an action, or a batch of actions, by the names of a table's columns; `columns` is the manifest's."""
+    chosen, array = columns["action"], np.asarray(action)
+    counts = [len(column["names"]) or 2 for column in chosen]
+    if columns["joint"] and len(chosen) > 1:
+        parts: Any = np.unravel_index(array, counts)
+    elif len(chosen) == 1 and chosen[0]["kind"] in ("category", "boolean"):
+        parts = [array]
+    else:
+        parts = [array[..., i] for i in range(len(chosen))]
+    found = {}
+    for column, part in zip(chosen, parts, strict=True):
+        if column["kind"] in ("category", "boolean"):
+            part = np.array(column["names"] or ("no", "yes"))[part]
+        else:
+            part = np.asarray(part, np.float64)
+        found[column["name"]] = part if part.ndim else part.item()
+    return found
+
+
+def _code(column: dict[str, Any], cell: Any, words: dict[str, list[str]]) -> float:
+    """Return the number of a cell: a name's place, 0 or 1, or days. Raise `ValueError` for a bad one."""
+    kind, names, text = column["kind"], column["names"], str(cell).strip()
+    if text not in names and (cell is None or text.lower() in words["missing"]):
+        cell, text = column["typical"], str(column["typical"])
+        if cell is None:
+            raise ValueError(f"Column {column['name']} has no value, and none stands for a missing one.")
+    if kind in ("category", "boolean"):
+        if isinstance(cell, float) and cell.is_integer() and text not in names:
+            text = str(int(cell))
+        if text in names:
+            return names.index(text)
+        if kind == "boolean" and text.lower() in (*words["yes"], *words["no"]):
+            return int(text.lower() in words["yes"])
+        raise ValueError(f"Column {column['name']} takes {', '.join(names) or 'no, yes'}, not {text!r}.")
+    date = DATE.fullmatch(text) if kind == "date" else None
+    if date and 1 <= int(date[2]) <= 12 and 1 <= int(date[3]) <= 31:  # each month counts 31 days, as in training
+        clock = int(date[4] or 0) * 3600 + int(date[5] or 0) * 60 + float(date[6] or 0)
+        return ((int(date[1]) - 1970) * 12 + int(date[2]) - 1) * 31 + int(date[3]) - 1 + clock / 86_400
+    try:
+        number = np.nan if kind == "date" and isinstance(cell, str) else float(text)
+    except ValueError:
+        number = np.nan
+    if not abs(number) <= np.finfo(np.float32).max:
+        wanted = "a date such as 2024-01-31" if kind == "date" else "a finite number"
+        raise ValueError(f"Column {column['name']} takes {wanted}, not {text!r}.")
+    return number
 
 
 def _first(rows: np.ndarray) -> Any:

@@ -1,5 +1,6 @@
 """A policy acts elsewhere as it does here: in plain NumPy, in ONNX, and its weights by name."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -14,11 +15,13 @@ from gymnasium import spaces
 
 from forage.config import registry
 from forage.core import prng
+from forage.core.columns import Column, Columns
 from forage.core.spaces import Tokens, from_json, to_json
 from forage.core.types import ForageError, Spec
 from forage.environments import make, spec_of
-from forage.loop.manifest import describe_policy
-from forage.loop.plain import OPERATIONS, PlainPolicy
+from forage.loop.export import by_columns
+from forage.loop.manifest import describe_policy, split_columns
+from forage.loop.plain import OPERATIONS, PlainPolicy, decode_columns, encode_columns
 from forage.loop.policy import Policy
 from forage.loop.program import trace_function
 
@@ -95,6 +98,96 @@ def test_the_manifest_names_what_goes_in_and_comes_out(kind, tmp_path):
     rows = jax.tree.map(lambda *leaves: np.stack(leaves), *[dict_of(row) for row in rows])
     compiled = jax.vmap(lambda row: policy._decide(policy.state, (), row, prng.key(0), False)[0])
     np.testing.assert_array_equal(plain.act(rows), small.compute(compiled, rows))
+
+
+TABLE = Columns(
+    (
+        Column("stock", mean=20.0, deviation=8.0, typical=18.0),
+        Column("day", "category", ("Mon", "Tue", "3"), typical="Tue"),
+        Column("promo", "boolean", ("no", "yes")),
+        Column("since", "date", mean=20_000.0, deviation=100.0),
+    ),
+    (Column("order", "category", ("none", "small", "large")), Column("fast", "boolean", ("nein", "ja"))),
+)
+ROWS = {
+    "stock": [3, None, "7.5", float("nan"), -1e6],
+    "day": ["Mon", "", "3", "Tue", " Tue "],
+    "promo": ["yes", False, "nein", 1, "No"],
+    "since": ["2024-01-31", "2024-02-30T12:30", "2024-3-1 06:00:30Z", "2026-01-02", "1969-12-31"],
+}
+TABLES = {
+    "several": TABLE,
+    "joint": dataclasses.replace(TABLE, joint=True),
+    "one": dataclasses.replace(TABLE, action=TABLE.action[:1]),
+    "numbers": dataclasses.replace(TABLE, action=(Column("dose", low=0.5, high=2.0), Column("heat", low=3, high=5))),
+}
+
+
+def table_policy(table):
+    """Return a policy of random numbers for a table's columns."""
+    agent = registry.build("agent", "ppo", {"hidden_sizes": (4,)})
+    spec = Spec("shop", table.observation_space, table.action_space, (), 1, horizon=5, columns=table)
+    return Policy(agent, random_state(agent, spec), spec)
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_columns_act_by_name_in_a_file(kind):
+    table = TABLES[kind]
+    columns = describe_policy(table_policy(table))["columns"]
+    assert Columns.from_json(columns) == table
+    encoded = encode_columns(columns, ROWS)
+    np.testing.assert_array_equal(encoded, table.encode_observation(ROWS))
+    one = {name: cells[0] for name, cells in ROWS.items()}
+    np.testing.assert_array_equal(encode_columns(columns, one), encoded[0])
+    table.action_space.seed(0)
+    actions = np.array([table.action_space.sample() for _ in range(20)])
+    for action in (actions, actions[0]):
+        found, wanted = decode_columns(columns, action), table.decode_action(action)
+        assert list(found) == list(wanted)
+        assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
+
+
+def test_a_table_is_acted_for_by_name(tmp_path):
+    policy = table_policy(TABLE)
+    plain = PlainPolicy(policy.export(tmp_path / "policy.npz"))
+    wanted = policy.act(ROWS)
+    assert {name: cells.tolist() for name, cells in plain.act(ROWS).items()} == {
+        name: cells.tolist() for name, cells in wanted.items()
+    }
+    assert plain.act({name: cells[0] for name, cells in ROWS.items()}) == {n: wanted[n][0] for n in wanted}
+    assert plain.manifest["inputs"][0]["columns"] == ["stock", "day=Mon", "day=Tue", "day=3", "promo", "since"]
+    for change, said in (
+        ({"stok": 1}, "no column 'stok'; an observation has stock, day, promo, since"),
+        ({"day": "Wed"}, "Column day takes Mon, Tue, 3, not 'Wed'"),
+        ({"stock": "many"}, "Column stock takes a finite number, not 'many'"),
+        ({"stock": float("inf")}, "Column stock takes a finite number, not 'inf'"),
+        ({"since": "2024-13-01"}, "Column since takes a date such as 2024-01-31"),
+        ({"promo": None}, "Column promo has no value"),
+        ({"promo": [1, 0]}, "Columns have one value each, or lists of one length"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            plain.act({name: cells[0] for name, cells in ROWS.items()} | change)
+    with pytest.raises(ValueError, match="Column since is missing"):
+        plain.act({name: cells for name, cells in ROWS.items() if name != "since"})
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_columns_are_inputs_and_outputs_of_a_model(kind):
+    """The program that becomes an ONNX model takes codes of each column and acts as the policy does."""
+    table = TABLES[kind]
+    policy = table_policy(table)
+    manifest = split_columns(describe_policy(policy), table)
+    numbers = [column.parse(ROWS[column.name]) for column in table.observation]
+    program = by_columns(lambda row: [policy._decide(policy.state, (), row, prng.key(0), False)[0]], table, 0)
+    inputs = [np.asarray(x, entry["dtype"]) for x, entry in zip(numbers, manifest["inputs"], strict=True)]
+    found = small.compute(jax.vmap(lambda *row: tuple(program(*row))), *inputs)
+    wanted = policy.act(ROWS)
+    for entry, codes in zip(manifest["outputs"], found, strict=True):
+        assert codes.dtype == entry["dtype"]
+        if "names" in entry:
+            assert np.array(entry["names"])[codes].tolist() == wanted[entry["name"]].tolist()
+        else:
+            np.testing.assert_allclose(codes, wanted[entry["name"]], atol=1e-4)
 
 
 def dict_of(row):

@@ -1,8 +1,12 @@
 """The tutorial and the how-to pages: their code and their commands run, in the order of the page."""
 
+import contextlib
+import json
 import re
+import shlex
 import shutil
 import string
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -37,6 +41,14 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 def test_what_a_page_says_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "__main__"}  # one block goes on from another
+    with contextlib.ExitStack() as opened:
+        follow_page(page, names, capsys, opened)
+
+
+def follow_page(
+    page: Path, names: dict[str, object], capsys: pytest.CaptureFixture[str], opened: contextlib.ExitStack
+) -> None:
+    """Run the code and the commands of a page; `opened` ends the servers that it starts."""
     for language, text in blocks(page):
         if language == "python" and page.stem in FILES:
             Path(FILES[page.stem]).write_text(text)
@@ -44,7 +56,15 @@ def test_what_a_page_says_runs(page, tmp_path, monkeypatch, capsys):
             exec(compile(text, str(page), "exec"), names)
         else:
             for command in text.splitlines():
-                follow(command, capsys)
+                if command.startswith("forage serve"):
+                    process = small.start(*command.split()[1:], cwd=Path.cwd())
+                    opened.callback(process.kill)
+                    assert "Serves" in process.stdout.readline()
+                elif command.startswith("curl"):
+                    said = subprocess.run(shlex.split(command), capture_output=True, timeout=20, check=True).stdout
+                    assert "error" not in json.loads(said)
+                else:
+                    follow(command, capsys)
 
 
 def follow(command: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,7 +72,7 @@ def follow(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     for pattern, less in SMALLER:
         command = re.sub(pattern, less, command)
     verb, *words = command.split()[1:]
-    if verb == "train":
+    if verb == "train" and words[1:2] != ["--data"]:  # from data alone there is no evaluation
         words += ["--evaluation-episodes", "2", "--quiet"]
     code, _, said = small.run_command(capsys, verb, *words)
     assert code == 0, f"{command}: {said}"

@@ -13,6 +13,7 @@ import pytest
 import small
 
 from forage.cli.sharing import serve as command
+from forage.core.columns import MISSING, NO, YES, Column, Columns
 from forage.core.errors import ForageError
 from forage.core.plain import dumps
 from forage.loop.plain import FORMAT, PlainPolicy
@@ -37,9 +38,9 @@ def manifest_of(space, inputs, memory=()):
     return about | {"observation_space": space, "inputs": inputs, "memory": list(memory)}
 
 
-def policy_content(remembers=False):
+def policy_content(remembers=False, table=None):
     """Return a policy of three numbers: the place of the largest; with memory, of the sums in the episode so far."""
-    space, entry = BOX, {"name": "observation", "dtype": "float32", "shape": [3], "columns": ["a", "b", "c"]}
+    space, entry = BOX, {"name": "observation", "dtype": "float32", "shape": [3]}
     about = {
         "format": FORMAT,
         "agent": "PPO",
@@ -49,6 +50,9 @@ def policy_content(remembers=False):
         "action": 0,
         "inputs": [["float32", [3]]],
     }
+    if table is not None:
+        words = {"missing": MISSING, "yes": YES, "no": NO}
+        about["manifest"] |= {"columns": table.to_json() | {"words": words}}
     if remembers:
         operations = [["add", [0, 1], [2], {}], ["argmax", [2], [3], {"axis": 1, "dtype": "int32"}]]
         about |= {"memories": 1, "operations": operations, "results": [2, 3]}
@@ -57,20 +61,59 @@ def policy_content(remembers=False):
     return about | {"memories": 0, "operations": operations, "results": [2]}, {"w": np.eye(3, dtype=np.float32)}
 
 
-def service(remembers=False, limits=LIMITS):
-    return PolicyService(PlainPolicy.from_content(*policy_content(remembers)), limits)
+def service(remembers=False, limits=LIMITS, table=None):
+    return PolicyService(PlainPolicy.from_content(*policy_content(remembers, table)), limits)
 
 
 def ask(answering, **request):
     return answering.act(json.dumps(request).encode())
 
 
-def test_one_observation_a_batch_and_columns_by_name():
+def test_one_observation_and_a_batch():
     answering = service()
     assert ask(answering, observation=[0, 2, 1]) == {"action": 1}
-    assert ask(answering, observations=[[0, 2, 1], {"c": 5, "a": 0, "b": 1}]) == {"actions": [1, 2]}
-    assert answering.index()["example"] == {"observation": {"a": 0.0, "b": 0.0, "c": 0.0}}
+    assert ask(answering, observations=[[0, 2, 1], [0, 1, 5]]) == {"actions": [1, 2]}
+    assert answering.index()["example"] == {"observation": [0.0, 0.0, 0.0]}
     assert answering.about()["exported_by"] == {"jax": "1"}
+
+
+TABLE = Columns(
+    (Column("stock", mean=4.0, deviation=2.0, typical=5.0), Column("day", "category", ("Mon", "Tue"))),
+    (Column("order", "category", ("none", "small", "large")),),
+)
+LOW, HIGH = {"stock": 0, "day": "Tue"}, {"stock": 9, "day": "Mon"}  # [-2, 0, 1] and [2.5, 1, 0]
+BAD_CELLS = [
+    (LOW | {"stok": 1}, "Row 1: there is no column 'stok'. Did you mean 'stock'?"),
+    ({"stock": 1}, "Row 1: column day is missing; give stock, day."),
+    (LOW | {"day": "Wed"}, "Row 1: column day takes Mon, Tue, not 'Wed'."),
+    (LOW | {"day": None}, "Row 1: column day has no value; it takes Mon, Tue."),
+    (LOW | {"stock": "many"}, "Row 1: column stock takes a number, not 'many'."),
+    (LOW | {"stock": True}, "Row 1: column stock is made of numbers, not of true and false."),
+    (LOW | {"stock": [1]}, "Row 1: column stock has one value in each row, not a list."),
+    (LOW | {"stock": 1e40}, "Row 1: column stock takes a finite number, not 1e+40."),
+    ([1, 2], "Row 1: observation has shape [2]"),
+]
+
+
+def test_columns_of_a_table_go_in_and_come_out_by_name():
+    answering = service(table=TABLE)
+    large, none = {"order": "large"}, {"order": "none"}
+    assert ask(answering, observation=LOW) == {"action": large} and ask(answering, **HIGH) == none
+    assert ask(answering, **HIGH | {"stock": None}) == {"order": "small"}  # the typical 5 is 0.5, below Mon's 1
+    assert ask(answering, observations=[LOW, HIGH, [0, 0, 1]]) == {"actions": [large, none, large]}
+    assert answering.index()["example"] == {"observation": {"stock": 5.0, "day": "Mon"}}
+    for row, said in BAD_CELLS:
+        with pytest.raises(Refusal) as caught:
+            ask(answering, observations=[LOW, row])
+        assert caught.value.status == 400 and caught.value.sentence.startswith(said)
+    with pytest.raises(Refusal, match="column day is missing"):
+        ask(answering, stock=3)
+    with pytest.raises(Refusal, match="has no key 'stok'"):
+        ask(answering, stok=3)
+    remembering = service(True, table=TABLE)
+    assert ask(remembering, observation=LOW, session="a", start=True) == {"action": large}
+    with pytest.raises(Refusal, match="has no key 'stock'"):
+        ask(remembering, **LOW)
 
 
 REFUSED = [
@@ -84,7 +127,7 @@ REFUSED = [
     (
         '{"observation": [0, 0]}',
         400,
-        "Row 0: observation has shape [2]; it takes finite numbers in the shape [3] (",
+        "Row 0: observation has shape [2]; it takes finite numbers in the shape [3].",
     ),
     ('{"observation": ["1", 0, 0]}', 400, "other things than numbers"),
     ('{"observation": [null, 0, 0]}', 400, "other things than numbers"),
@@ -96,8 +139,7 @@ REFUSED = [
     ('{"observations": []}', 400, "not an empty list"),
     ('{"observations": {"a": 1}}', 400, "not an object"),
     ('{"observations": [[0,0,0], [0,0,0], [0,0,0], [0,0,0], [0,0,0]]}', 413, "at most 4 observations, not 5; split"),
-    ('{"observation": {"a": 1, "b": 2}}', 400, "Row 0: observation lacks c; it has the keys a, b, c."),
-    ('{"observation": {"a": 1, "b": 2, "c": 3, "d": 4}}', 400, "unknown key 'd'"),
+    ('{"observation": {"a": 1, "b": 2}}', 400, "other things than numbers"),
     ("[" * 5000, 400, "The body is no JSON"),
     ('{"observation": "\xff"}', 400, "codec can't decode"),
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 from typing import Any, Literal
 
@@ -20,6 +19,7 @@ MISSING = ("", "nan", "null", "na", "n/a", "#n/a", "<na>", "nat", *NAMELESS)
 """Cells without a value, in lower case."""
 YES = ("yes", "true", "y", "t", "1", "on", "ja", "oui", "si")
 NO = ("no", "false", "n", "f", "0", "off", "nein", "non")
+MOST = float(np.finfo(np.float32).max)  # observations are of this type
 ISO = re.compile(r"(\d{4})-(\d\d?)-(\d\d?)(?:[T ](\d\d?):(\d\d)(?::(\d\d)(\.\d+)?)?)?(?:Z|[+-]\d\d:?\d\d)?")
 DAY_FIRST = re.compile(r"(\d\d?)[./](\d\d?)[./](\d{4})(?:[T ](\d\d?):(\d\d)(?::(\d\d)(\.\d+)?)?)?")
 
@@ -47,6 +47,13 @@ class Column:
         """Return whether the column is one choice out of a few."""
         return self.kind in ("category", "boolean")
 
+    @property
+    def example(self) -> float | str:
+        """Return a usual cell: the typical one, else the first name, or the mean of the data."""
+        if self.typical is not None:
+            return self.typical
+        return (self.names or ("no", "yes"))[0] if self.numbered else self.mean
+
     def entries(self) -> list[str]:
         """Return the names of the column's entries in an observation: `weekday=Mon` for a category's."""
         return [f"{self.name}={name}" for name in self.names] if self.kind == "category" else [self.name]
@@ -65,10 +72,11 @@ class Column:
         return np.array(flat, np.float64 if not self.numbered else np.int64).reshape(array.shape)
 
     def _fill(self, numbers: np.ndarray, where: str) -> np.ndarray:
-        wrong = ~np.isfinite(numbers)
+        wrong = ~(np.abs(numbers) <= MOST)
         if wrong.any():
-            if np.isinf(numbers).any() or self.typical is None:
-                bad = numbers[wrong].flat[0]
+            large = numbers[wrong & ~np.isnan(numbers)]
+            if large.size or self.typical is None:
+                bad = large.flat[0] if large.size else np.nan
                 raise ForageError(f"{where}column {self.name} takes a finite number, not {bad}.")
             numbers = np.where(wrong, float(self.typical), numbers)
         return numbers
@@ -96,7 +104,7 @@ class Column:
                 return int(cell)
             raise ForageError(f"{where}column {self.name} takes {self.words}, not {text!r}.")
         number = read_date(text) if self.kind == "date" and not isinstance(cell, int | float) else as_number(text)
-        if number is None or not math.isfinite(number):
+        if number is None or not abs(number) <= MOST:
             raise ForageError(f"{where}column {self.name} takes {self.words}, not {text!r}.")
         return number
 

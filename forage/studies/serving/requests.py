@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from forage.core.errors import nearest
+from forage.core.columns import Columns
+from forage.core.errors import ForageError, nearest
 
 
 class Refusal(Exception):
@@ -63,10 +64,23 @@ def leaf_value(leaf: Leaf, row: Any, number: int, leaves: list[Leaf]) -> Any:
         siblings = {other.path[depth] for other in leaves if other.path[:depth] == leaf.path[:depth]}
         check_keys(row, siblings, number, ".".join(("observation", *leaf.path[:depth])))
         row = row[key]
-    if leaf.columns and isinstance(row, dict):
-        check_keys(row, set(leaf.columns), number, leaf.name)
-        return [row[column] for column in leaf.columns]
     return row
+
+
+def encode_row(table: Columns, row: Any, number: int) -> Any:
+    """Return the numbers of a row that names the columns of a table, or a row of numbers as it is."""
+    if not isinstance(row, dict):
+        return row
+    flags = {column.name for column in table.observation if column.numbered}
+    for name, cell in row.items():
+        if isinstance(cell, dict | list):
+            raise Refusal(400, f"Row {number}: column {name} has one value in each row, not {json_kind(cell)}.")
+        if isinstance(cell, bool) and name not in flags:
+            raise Refusal(400, f"Row {number}: column {name} is made of numbers, not of true and false.")
+    try:
+        return table.encode_observation(row, f"Row {number}: ")
+    except ForageError as error:
+        raise Refusal(400, str(error)) from None
 
 
 def check_keys(value: Any, wanted: set[str], number: int, name: str) -> None:

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from forage.core.columns import Columns
 from forage.core.errors import nearest
 from forage.core.plain import package_version
 from forage.loop.plain import PlainPolicy
-from forage.studies.serving.requests import Refusal, json_kind, leaves_of, read_rows
+from forage.studies.serving.requests import Refusal, encode_row, json_kind, leaves_of, read_rows
 
 ONE, MANY = ("observation", "session", "start"), ("observations", "sessions", "start")
 """The keys of a request for one observation, and for a batch."""
@@ -38,12 +39,21 @@ class PolicyService:
             raise ValueError("This policy was exported without a manifest, by an older Forage; export it again.")
         self.policy, self.limits = policy, limits
         self.leaves, self.start = leaves_of(policy.manifest), policy.start
+        self.table = Columns.from_json(policy.manifest.get("columns"))
         self.sessions: collections.OrderedDict[str, list[np.ndarray]] = collections.OrderedDict()
         self.lock = threading.Lock()
 
     def act(self, body: bytes) -> dict[str, Any]:
-        """Return the answer to a request's body. Raise `Refusal` if it has no answer."""
+        """Return the answer to a request's body. Raise `Refusal` if it has no answer.
+
+        A policy that learned from a table takes the columns of one row also without the key around them, and gives the
+        action's columns so.
+        """
         request = parse_object(body)
+        if self.table is not None and not self.start and not any(key in request for key in (*ONE, *MANY)):
+            observed = {column.name for column in self.table.observation}
+            if observed & request.keys():
+                return self.answer([request])[0]
         one = "observations" not in request
         self.check_request(request, ONE if one else MANY)
         rows = [request["observation"]] if one else request["observations"]
@@ -54,15 +64,26 @@ class PolicyService:
             raise Refusal(
                 413, f"A request has at most {self.limits.batch:,} observations, not {len(rows):,}; split it."
             )
+        found = self.answer(rows, request, one)
+        return {"action": found[0]} if one else {"actions": found}
+
+    def answer(self, rows: list[Any], request: dict[str, Any] | None = None, one: bool = True) -> list[Any]:
+        """Return the action of each row of observations as plain data; `request` names sessions, if there are any."""
+        if self.table is not None:
+            rows = [encode_row(self.table, row, number) for number, row in enumerate(rows)]
         given = read_rows(self.leaves, rows)
         if self.start:
-            actions = self.act_in_sessions(given, request, one)
+            actions = self.act_in_sessions(given, request or {}, one)
         else:
             actions, _ = self.policy.step(given, [])
         if not all(np.isfinite(x).all() for x in actions):
             raise Refusal(400, "The policy has no finite action for such large numbers.")
-        found = self.policy.rows_of_actions(actions)
-        return {"action": found[0]} if one else {"actions": found}
+        if self.table is None:
+            return self.policy.rows_of_actions(actions)
+        columns = self.table.decode_action(actions[0])
+        return [
+            dict(zip(columns, row, strict=True)) for row in zip(*(x.tolist() for x in columns.values()), strict=True)
+        ]
 
     def check_request(self, request: dict[str, Any], known: tuple[str, ...]) -> None:
         """Raise `Refusal` for unknown and missing keys, and for sessions of a policy without memory."""
@@ -131,12 +152,13 @@ class PolicyService:
         }
 
     def example(self) -> Any:
-        """Return an observation as JSON, with the least value of each choice and zeros elsewhere."""
+        """Return an observation as JSON: of a table a usual row, else the least of each choice and zeros elsewhere."""
+        if self.table is not None:
+            return {column.name: column.example for column in self.table.observation}
         found: Any = {}
         for leaf in self.leaves:
             start = leaf.space.get("start") or 0
             value = np.broadcast_to(np.asarray(start, leaf.dtype), leaf.shape).tolist()
-            value = dict(zip(leaf.columns, value, strict=True)) if leaf.columns else value
             if not leaf.path:
                 return value
             place = found
