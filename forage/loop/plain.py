@@ -215,7 +215,7 @@ def decode_columns(columns: dict[str, Any], action: Any) -> dict[str, Any]:
         parts = [array]
     else:
         parts = [array[..., i] for i in range(len(chosen))]
-    found = {}
+    found: dict[str, Any] = {}
     for column, part in zip(chosen, parts, strict=True):
         if column["kind"] in ("category", "boolean"):
             part = np.array(column["names"] or ("no", "yes"))[part]
