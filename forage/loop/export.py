@@ -259,7 +259,7 @@ def to_safetensors(policy: Policy, path: Path, manifest: dict[str, Any]) -> None
 
 
 def by_columns(program: Callable[..., Any], table: Columns, memories: int) -> Callable[..., list[Any]]:
-    """Return a program of one row that takes and gives each column of a table, after so many arrays of memory."""
+    """Return a program of one row that takes and gives each column of a table, after `memories` arrays of memory."""
 
     def act(*values: Any) -> list[Any]:
         entries = []
