@@ -6,6 +6,7 @@
     episode                         [transition], 0 0 0 1 1 ...
     behaviour_probability           [transition], where it is known
     cut                             [transition], true at the end of an episode that was not recorded as a whole
+    start                           [transition], true at the first of an episode; false behind a gap of the recording
     header                          the JSON text: `format`, `spec`, and what else the writer says
 
 `numpy.load(FILE)` reads all of it, and `json.loads(str(archive["header"]))` the header.

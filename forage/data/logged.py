@@ -15,7 +15,7 @@ from forage.core.types import Experience, ForageError
 from forage.data.episodes import are_whole
 
 EPISODE_FIELDS = ("observation", "action", "reward", "next_observation", "terminated", "truncated")
-OPTIONAL_FIELDS = ("behaviour_probability", "cut")  # of a data set that knows them
+OPTIONAL_FIELDS = ("behaviour_probability", "cut", "start")  # of a data set that knows them
 MOST_STATES = 2000
 
 
@@ -33,6 +33,8 @@ class Transitions:
     - `episode`: the number of each transition's episode, 0, 0, 0, 1, 1, ... Without it episodes follow from their ends.
     - `cut`: true at the last transition of an episode that was not recorded as a whole. Without it the environment's
       time limit tells which episodes are (`whole`).
+    - `start`: true at the first transition of an episode that was recorded from its start, false where the recording
+      goes on behind a gap, as another episode here. Without it each episode was recorded from its start.
 
     Raises `ForageError` for arrays that do not fit one another, numbers that are not finite, probabilities outside
     (0, 1] and episodes that are not whole.
@@ -47,6 +49,7 @@ class Transitions:
     behaviour_probability: Float[np.ndarray, " transition"] | None = None
     episode: Int[np.ndarray, " transition"] | None = None
     cut: Bool[np.ndarray, " transition"] | None = None
+    start: Bool[np.ndarray, " transition"] | None = None
 
     def __post_init__(self):
         put = functools.partial(object.__setattr__, self)
@@ -58,8 +61,9 @@ class Transitions:
             put(name, np.asarray(getattr(self, name), bool))
         if self.behaviour_probability is not None:
             put("behaviour_probability", np.asarray(self.behaviour_probability, np.float64))
-        if self.cut is not None:
-            put("cut", np.asarray(self.cut, bool))
+        for name in ("cut", "start"):
+            if getattr(self, name) is not None:
+                put(name, np.asarray(getattr(self, name), bool))
         if self.episode is None:
             ended = self.terminated | self.truncated
             put("episode", np.concatenate([[0], np.cumsum(ended)[:-1]]))
@@ -124,6 +128,8 @@ class Transitions:
             raise ForageError(f"Episode {episode[(ended & ~last).argmax()]} goes on after its end.")
         if self.cut is not None and (wrong := self.cut & ~last).any():
             raise ForageError(f"Transition {wrong.argmax()} is marked as cut, and is not the last of its episode.")
+        if self.start is not None and (wrong := self.start & np.append(False, steps == 0)).any():
+            raise ForageError(f"Transition {wrong.argmax()} is marked as a start, and is not the first of its episode.")
 
     @property
     def numbers(self) -> Int[np.ndarray, " transition"]:
@@ -149,6 +155,19 @@ class Transitions:
         return np.cumsum(self.lengths) - self.lengths
 
     @functools.cached_property
+    def starts(self) -> Bool[np.ndarray, " episode"]:
+        """Return the mask of episodes recorded from their start."""
+        return np.ones(self.episodes, bool) if self.start is None else self.start[self.first]
+
+    @functools.cached_property
+    def origins(self) -> Int[np.ndarray, " episode"]:
+        """Return the number of the start that each episode belongs to.
+
+        What was recorded behind a gap belongs to the last start before it, or to the first one if there is none.
+        """
+        return np.maximum(np.cumsum(self.starts) - 1, 0)
+
+    @functools.cached_property
     def returns(self) -> Float[np.ndarray, " episode"]:
         """Return the sum of each episode's rewards."""
         return np.bincount(self.numbers, self.reward)
@@ -164,6 +183,12 @@ class Transitions:
         marks = np.zeros(self.transitions, bool)
         marks[(self.first + self.lengths - 1)[cut]] = True
         return dataclasses.replace(self, cut=marks)
+
+    def mark_starts(self, starts: Bool[np.ndarray, " episode"]) -> Transitions:
+        """Return the same with the mask of episodes that were recorded from their start."""
+        marks = np.zeros(self.transitions, bool)
+        marks[self.first[starts]] = True
+        return dataclasses.replace(self, start=marks)
 
     def mean_return(self, horizon: int | None) -> float | None:
         """Return the mean return of the whole episodes, or `None` if there are none."""
@@ -183,6 +208,8 @@ def join_logs(parts: Sequence[Transitions], horizon: int | None) -> Transitions:
     """
     if any(part.cut is not None for part in parts):
         parts = [part.saying_cut(horizon) for part in parts]
+    if any(part.start is not None for part in parts):
+        parts = [part.mark_starts(part.starts) for part in parts]
     names = [*EPISODE_FIELDS, *(name for name in OPTIONAL_FIELDS if getattr(parts[0], name) is not None)]
     fields = {
         name: jax.tree.map(lambda *arrays: np.concatenate(arrays), *(getattr(part, name) for part in parts))

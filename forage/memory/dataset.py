@@ -85,7 +85,8 @@ class DataSet(Memory):
         kept = episodes_held_out(found.episodes, self.held_out, self.file)
         rows = kept[found.numbers]
         held = OpenedDataSet(self.file, self.sha256, select_rows(data, rows), whole[kept])
-        starts = select_rows(data, found.first[kept])
+        begins = found.first[kept & found.starts]
+        starts = select_rows(data, begins) if len(begins) else None
         learned = select_rows(data, ~rows)
         return OpenedDataSet(
             self.file,

@@ -106,7 +106,9 @@ class MappedDataSet(DataSet):
         cut = int(np.searchsorted(episode, header["episodes"] - number))
         begins = cut + np.searchsorted(episode[cut:], np.arange(header["episodes"] - number, header["episodes"]))
         held = cls(data.file, data.sha256, count - cut, store, cut)
-        starts = jax.tree.map(jnp.asarray, store.gather(begins[:MOST_STARTS]))
+        if "start" in arrays:
+            begins = begins[np.asarray(arrays["start"][begins], bool)]
+        starts = jax.tree.map(jnp.asarray, store.gather(begins[:MOST_STARTS])) if len(begins) else None
         return cls(
             data.file, data.sha256, cut, store, validation=held, validation_starts=starts, held_out=data.held_out
         )

@@ -94,17 +94,44 @@ def test_mean_returns_are_those_of_whole_episodes(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["forage", "folder", "d4rl", "ogbench", "parquet", "minari"])
-def test_every_format_says_which_episodes_were_cut(kind, tmp_path):
+def test_every_format_says_which_episodes_were_cut_and_which_have_a_start(kind, tmp_path):
     for package in {"d4rl": ("h5py",), "parquet": ("pyarrow",), "minari": ("minari", "h5py")}.get(kind, ()):
         pytest.importorskip(package, reason=f"{package} is not installed")
     data = costly_episodes(3, 4, ends="UU", cut=[True, False])
     rows = np.arange(8, dtype=np.float32)
     data = dataclasses.replace(data, observation=rows[[0, 1, 2, 4, 5, 6, 7], None] % 9)
     data = dataclasses.replace(data, next_observation=rows[[1, 2, 3, 5, 6, 7, 0], None] % 9)
+    data = data.mark_starts(np.array([True, False]))
     there = tmp_path / {"forage": "a.npz", "ogbench": "a.npz", "d4rl": "a.h5", "parquet": "a.parquet"}.get(kind, "a")
     formats.write_data(there, data, {"spec": flat.spec_json(SPEC)}, kind)
     found, _ = formats.read_data(there, SPEC, Reading())
-    assert found.whole(5).tolist() == [False, True]
+    assert found.whole(5).tolist() == [False, True] and found.starts.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("kind", ["forage", "folder"])
+def test_held_episodes_tell_values_at_true_starts_alone(kind, tmp_path):
+    """Of nine episodes of two steps, whose first observations are 0 to 8, eight are held, and three have no start."""
+    data = costly_episodes(*[2] * 9, ends="U" * 9)
+    data = dataclasses.replace(data, observation=np.arange(18, dtype=np.float32)[:, None] / 2)
+    for name, lost in (("some", [0, 3, 4]), ("all", range(9))):
+        marked = data.mark_starts(~np.isin(np.arange(9), lost))
+        formats.write_data(tmp_path / name, marked, {"spec": flat.spec_json(SPEC)}, kind)
+        starts = DataSet(str(tmp_path / name), held_out=8 / 9).load(SPEC).validation_starts
+        if name == "all":
+            assert starts is None
+        else:
+            found = set(np.asarray(starts.observation)[:, 0].tolist())
+            assert found <= {1, 2, 5, 6, 7, 8} and len(found) >= 5
+
+
+def test_starts_of_data_sets_by_hand():
+    some = MIXED.mark_starts(np.array([False, True, False, True]))
+    assert some.origins.tolist() == [0, 0, 0, 1]  # the first has no start before it
+    assert MIXED.starts.all() and MIXED.origins.tolist() == [0, 1, 2, 3]
+    assert join_logs([MIXED, some], 5).starts.tolist() == [True] * 4 + [False, True, False, True]
+    assert join_logs([MIXED, MIXED], 5).start is None
+    with pytest.raises(ForageError, match="Transition 1 is marked as a start, and is not the first of its episode"):
+        dataclasses.replace(MIXED, start=np.arange(13) < 2)
 
 
 def test_a_time_limit_whose_last_row_is_left_out_is_no_cut():

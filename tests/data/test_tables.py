@@ -68,6 +68,8 @@ def test_rows_become_transitions_by_hand(tmp_path):
     assert data.action.tolist() == [2, 0, 1, 2, 1] and data.reward.tolist() == [1, 2, 4, 6, 7]
     assert data.terminated.tolist() == [0, 0, 0, 0, 1] and data.truncated.tolist() == [0, 1, 1, 0, 0]
     assert data.episode.tolist() == [0, 0, 1, 2, 2] and data.cut.tolist() == [0, 0, 1, 0, 1]
+    assert data.start.tolist() == [1, 0, 1, 0, 0] and data.starts.tolist() == [1, 1, 0]
+    assert data.origins.tolist() == [0, 1, 1]
     assert table.omissions == 2
     pieces = list(table.chunks(2))  # episodes go on from one chunk to the next
     for name in pieces[0]:
@@ -92,7 +94,7 @@ def test_a_folder_and_parquet_hold_the_same(tmp_path):
     }
     pyarrow.parquet.write_table(pyarrow.csv.read_csv(path, **options), tmp_path / "log.parquet")
     columnar, _ = forage.data.load(tmp_path / "log.parquet")
-    for name in ("observation", "action", "reward", "next_observation", "truncated", "cut", "episode"):
+    for name in ("observation", "action", "reward", "next_observation", "truncated", "cut", "start", "episode"):
         np.testing.assert_array_equal(getattr(again, name), getattr(data, name))
         np.testing.assert_array_equal(getattr(columnar, name), getattr(data, name))
     forage.data.convert(path, tmp_path / "out.npz")

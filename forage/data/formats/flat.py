@@ -43,6 +43,7 @@ class FlatRows(NamedTuple):
     next_observation: np.ndarray | None = None
     behaviour_probability: np.ndarray | None = None
     cut: np.ndarray | None = None  # an episode's last row, of one that was not recorded as a whole
+    start: np.ndarray | None = None  # an episode's first row, where the recording has it from its start
     unfollowed: bool = False  # the layout itself has no next observation where time ran out
     counted: bool = False  # observations and actions are columns of a table, which have no shape but a number
 
@@ -137,6 +138,7 @@ def transitions(
             terminated,
             last & ~terminated,
             probability,
+            start=None if rows.start is None else np.asarray(rows.start, bool).reshape(-1)[keep],
         )
     except ForageError as error:
         raise ForageError(f"{path} is not a data set to learn from: {error}") from error

@@ -102,7 +102,8 @@ def fields(path: Path, number: int, first: int, episode: Mapping[str, Any]) -> d
         raise ForageError(f"{path}: episode {number} goes on after its end in row {first + bad}.")
     truncated[-1] |= not terminated[-1]
     infos = episode.get("infos") or {}
-    probability, cut = infos.get("behaviour_probability"), infos.get("cut")
+    probability = infos.get("behaviour_probability")
+    marks = {name: np.asarray(infos[name], bool) for name in ("cut", "start") if infos.get(name) is not None}
     return {
         "observation": jax.tree.map(lambda x: np.asarray(x)[:-1], episode["observations"]),
         "next_observation": jax.tree.map(lambda x: np.asarray(x)[1:], episode["observations"]),
@@ -111,7 +112,7 @@ def fields(path: Path, number: int, first: int, episode: Mapping[str, Any]) -> d
         "terminated": terminated,
         "truncated": truncated,
         **({} if probability is None else {"behaviour_probability": np.asarray(probability, np.float64)}),
-        **({} if cut is None else {"cut": np.asarray(cut, bool)}),
+        **marks,
     }
 
 

@@ -2,7 +2,7 @@
 
 A transition leads from a row to the next row of its episode, or to the columns of the next observation; a row that
 terminates leads to itself. Rows without either are left out, and so are rows with a missing cell whose column is `cut`:
-the episode then ends before them, and what follows is another one.
+the episode then ends before them, and what follows is another one, which has no start.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class TransitionTable:
     terminated: Bool[np.ndarray, " row"]  # of the ordered rows
     last: Bool[np.ndarray, " row"]  # of the ordered rows: the last transition of its episode
     cut: Bool[np.ndarray, " row"]  # of those: the episode was not recorded as a whole
+    start: Bool[np.ndarray, " row"] | None = None  # first transitions that are first rows; `None`: all of them are
     probability: str = ""  # name of the column with the probability of the action
 
     @property
@@ -106,6 +107,8 @@ class TransitionTable:
                 "episode": number.astype(np.int64),
                 "cut": (self.cut[first:end] & last)[keep],
             }
+            if self.start is not None:
+                arrays["start"] = self.start[first:end][keep]
             if self.probability:
                 arrays["behaviour_probability"] = self._column(self.probability, first, end)[keep].astype(np.float64)
             episode = int(number[-1]) + int(ends[-1])
@@ -271,7 +274,17 @@ def link_rows(
     cut = np.zeros(count, bool)
     cut[last] = early[last] | late
     table = TransitionTable(
-        path, columns, after, numbers, order, keep, terminated, last, cut, reading.behaviour_probability
+        path,
+        columns,
+        after,
+        numbers,
+        order,
+        keep,
+        terminated,
+        last,
+        cut,
+        begins & starts if late.any() else None,
+        reading.behaviour_probability,
     )
     lost = table.omissions
     if lost > max(1, MOST_LOST * count) and not reading.lossy:

@@ -22,7 +22,8 @@ class PolicyValue:
     """The estimated value of a policy: E[sum over t of discount^t r_t] from the log's first observations.
 
     - `value`, `low`, `high`: by fitted Q evaluation, with its interval.
-    - `others`: estimates by `dr` and `wpdis`; empty for actions of numbers.
+    - `others`: estimates by `dr` and `wpdis`, without an interval below `FEW` effective episodes; empty for actions of
+      numbers.
     - `logged`: mean discounted return of the log itself, cut where its episodes end.
     - `effective_transitions`, `effective_episodes`: (sum w)^2 / sum w^2 of the weights with which transitions, and
       whole episodes, enter the value.
@@ -62,7 +63,9 @@ class PolicyValue:
         size = f"{self.episodes:,} episodes, {self.transitions:,} transitions"
         size += f" ({self.left_out:,} more left out)" if self.left_out else ""
         rows = {"fqe": Estimate(self.value, self.low, self.high, self.episodes), **self.others, "logged": self.logged}
-        meaning = {"fqe": "the value", "logged": "mean discounted return of the log itself"}
+        few = "too few effective episodes for one"
+        meaning = {name: few for name, found in self.others.items() if found.low is None}
+        meaning |= {"fqe": "the value", "logged": "mean discounted return of the log itself"}
         lines = [f"Value at discount {self.discount:g} with {100 * self.confidence:.0f} % intervals, from {size}"]
         for name, found in rows.items():
             lines.append(f"{name:<8}{found}".ljust(44) + meaning.get(name, ""))
@@ -137,6 +140,6 @@ def find_warnings(made: PolicyValue, data: Transitions, choices: bool) -> list[s
     if made.weighed_episodes is not None and made.weighed_episodes < FEW:
         found.append(
             f"dr and wpdis multiply ratios over whole episodes, which leaves {made.weighed_episodes:.1f} effective "
-            f"episodes: too few to trust these two."
+            f"episodes: too few to trust these two, so they have no interval (that takes {FEW})."
         )
     return found

@@ -14,6 +14,11 @@ from jaxtyping import Bool, Float, Int, PyTree
 from forage.core.types import ForageError
 from forage.data.logged import LoggedEpisodes
 
+NO_START = (
+    "A value begins where episodes begin, and none of the log's {:,} episodes has its first row, which lacks a cell; "
+    "say what a missing cell means (missing in [columns.NAME] of the log's TOML file)."
+)
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Target:
@@ -26,6 +31,8 @@ class Target:
     continues beyond the log: estimators with state values bootstrap from its last observation, the others sum the log
     and so judge the return up to the time limit; `cut` measures the possible effect.
 
+    What was recorded behind a gap has no start, and is left out.
+
     Raise `ForageError` if the policy's answers are no probabilities, or an episode was truncated before `horizon`.
     """
 
@@ -37,6 +44,10 @@ class Target:
     def __post_init__(self):
         if not 0 <= self.discount <= 1:
             raise ForageError(f"A discount lies between 0 and 1, such as 0.99, and was {self.discount}.")
+        if not self.logged.starts.all():
+            if not self.logged.starts.any():
+                raise ForageError(NO_START.format(self.logged.episodes))
+            object.__setattr__(self, "logged", self.logged.select(self.logged.starts[self.logged.numbers]))
         if self.horizon is None:
             return
         if not isinstance(self.horizon, (int, np.integer)) or self.horizon < 1:

@@ -22,12 +22,12 @@ from forage.core.types import ForageError
 from forage.data.logged import EPISODE_FIELDS, OPTIONAL_FIELDS, LoggedEpisodes, Transitions
 from forage.evaluation.off_policy.behaviour import Behaviour, fit_behaviours
 from forage.evaluation.off_policy.encoding import Answer, PolicyActions, count_choices, number_choices
-from forage.evaluation.off_policy.estimate import Estimate, estimate
+from forage.evaluation.off_policy.estimate import FEW, Estimate, estimate
 from forage.evaluation.off_policy.estimators.cross_fitted_q import CrossFit, Question, TreeQ, cross_fit, pose
 from forage.evaluation.off_policy.estimators.doubly_robust import Model, doubly_robust
 from forage.evaluation.off_policy.estimators.importance import self_normalised_per_decision
 from forage.evaluation.off_policy.policy_value import PolicyValue, find_warnings
-from forage.evaluation.off_policy.target import Target, effective_sample_size, overlap
+from forage.evaluation.off_policy.target import NO_START, Target, effective_sample_size, overlap
 from forage.evaluation.statistics import student_interval
 
 MOST_ROWS = 100_000
@@ -50,6 +50,8 @@ def estimate_value(
     """
     if not 0 < confidence < 1:
         raise ForageError(f"A confidence lies between 0 and 1, such as 0.95, not {confidence:g}.")
+    if not data.starts.any():
+        raise ForageError(NO_START.format(data.episodes))
     whole = data.transitions
     data = thin_episodes(data, MOST_ROWS, seed)
     given: list[PolicyActions] = []
@@ -86,9 +88,9 @@ def estimate_value(
         others, weighed = tables[0]
 
     # The log itself, and what covers the policy
-    time = data.time
-    returns = np.bincount(data.numbers, discount**time * data.reward, data.episodes)
-    last = data.first + data.lengths - 1
+    starts, episodes = data.starts, len(asked.first)
+    returns = np.bincount(data.numbers, discount**data.time * data.reward, data.episodes)[starts]
+    ran_out = data.truncated[data.first + data.lengths - 1]
     made = PolicyValue(
         discount=discount,
         confidence=confidence,
@@ -97,14 +99,14 @@ def estimate_value(
         high=high,
         others=others,
         logged=Estimate(float(returns.mean()), *student_interval(returns, confidence), len(returns)),
-        episodes=data.episodes,
+        episodes=episodes,
         transitions=data.transitions,
         left_out=whole - data.transitions,
         effective_transitions=effective_sample_size(fit.weight),
-        effective_episodes=effective_sample_size(np.bincount(data.numbers, fit.weight, data.episodes)),
+        effective_episodes=effective_sample_size(np.bincount(asked.episode, fit.weight, episodes)),
         weighed_episodes=weighed,
         rare=rare,
-        cut=float((discount**data.lengths * data.truncated[last]).mean()),
+        cut=float((discount**data.lengths * ran_out)[starts].mean()),
         behaviour=tuple(_summary(one) for one in fits) if known is None else (),
         moved=moved,
         held_out_error=fit.held_out_error,
@@ -116,15 +118,19 @@ def estimate_value(
 
 
 def thin_episodes(data: Transitions, most: int, seed: int = 0) -> Transitions:
-    """Return whole episodes, chosen by chance, with at most `most` transitions; all of a smaller log."""
+    """Return whole episodes, chosen by chance, with at most `most` transitions; all of a smaller log.
+
+    What was recorded behind a gap is chosen with its start.
+    """
     if data.transitions <= most:
         return data
-    order = np.random.default_rng(seed).permutation(data.episodes)
-    chosen = np.zeros(data.episodes, bool)
-    chosen[order[np.cumsum(data.lengths[order]) <= most]] = True
+    lengths = np.bincount(data.origins, data.lengths)
+    order = np.random.default_rng(seed).permutation(len(lengths))
+    chosen = np.zeros(len(lengths), bool)
+    chosen[order[np.cumsum(lengths[order]) <= most]] = True
     if chosen.sum() < 2:
         raise ForageError(f"The log's episodes are too long: two of them have more than {most:,} transitions.")
-    return take_episodes(data, chosen)
+    return take_episodes(data, chosen[data.origins])
 
 
 def take_episodes(data: Transitions, chosen: Bool[np.ndarray, " episode"]) -> Transitions:
@@ -154,7 +160,13 @@ def _weigh(
     seed: int,
     behaviour: Float[np.ndarray, " row"],
 ) -> tuple[dict[str, Estimate], float | None]:
-    """Return the estimates by `dr`, with the fit's action values, and `wpdis`, and their effective episodes."""
+    """Return the estimates by `dr`, with the fit's action values, and `wpdis`, and their effective episodes.
+
+    Both multiply ratios from the start of an episode, so what was recorded behind a gap is left out.
+    """
+    kept = data.starts[data.numbers]
+    if not kept.all():
+        data, behaviour = take_episodes(data, data.starts), behaviour[kept]
 
     def joint(action: np.ndarray) -> np.ndarray:
         return np.ravel_multi_index(tuple(number_choices(space, action).T), counts)
@@ -170,13 +182,16 @@ def _weigh(
     )
     table = np.zeros((data.transitions, math.prod(counts)))
     for action, probability in zip(given[0].action, given[0].probability, strict=True):
-        table[row, joint(action)] += probability
+        table[row, joint(action[kept])] += probability[kept]
     target = Target(logged, lambda rows: table[rows], asked.discount)
-    reward = data.reward + asked.discount * data.truncated * fit.next_v
-    told = Model(*(target.pad_episodes(x) for x in (fit.q, fit.v, reward)))
+    reward = data.reward + asked.discount * data.truncated * fit.next_v[kept]
+    told = Model(*(target.pad_episodes(x) for x in (fit.q[kept], fit.v[kept], reward)))
     estimators = {"dr": functools.partial(doubly_robust, told=told), "wpdis": self_normalised_per_decision}
     found: dict[str, Estimate] = {}
     for name, one in estimators.items():
         with contextlib.suppress(ForageError):  # products of ratios that are no numbers any more
             found |= estimate(logged, target.policy, asked.discount, {name: one}, confidence=confidence, seed=seed)
-    return found, overlap(target).effective_sample_size
+    effective = overlap(target).effective_sample_size
+    if effective is None or effective < FEW:  # an interval of few heavy episodes is far too narrow
+        found = {name: dataclasses.replace(one, low=None, high=None) for name, one in found.items()}
+    return found, effective

@@ -442,6 +442,7 @@ def collect_experience(run: Run, setup: RunConfig, until: int) -> tuple[Transiti
     begins = np.ones(found.episodes, bool)
     if first:  # the first episode of each environment may have begun before
         begins[found.numbers[np.tile(rows == rows[0], count)]] = False
+        found = found.mark_starts(begins)
     return found.saying_cut(setup.spec.horizon, ~(ends & begins)), ends & begins, first * count
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from forage.core.types import ForageError
-from forage.data.logged import Transitions
+from forage.data.logged import LoggedEpisodes, Transitions
+from forage.evaluation.off_policy import estimate
 from forage.evaluation.off_policy.behaviour import fit_behaviours, reliability_error
 from forage.evaluation.off_policy.encoding import Encoder, PolicyActions, Polynomial
 from forage.evaluation.off_policy.estimators.cross_fitted_q import CrossFit
@@ -159,6 +160,51 @@ def test_fitted_behaviours_are_calibrated():
         assert found.reliability < 0.02
     assert reliability_error(np.array([[0.75, 0.25]] * 4), np.array([0, 0, 0, 1])) == 0
     assert reliability_error(np.array([[0.9, 0.1]] * 2), np.array([0, 1])) == pytest.approx(0.4)
+
+
+def test_rows_behind_a_gap_are_no_starts():
+    """40 episodes start at 0, with reward 1, and have their second row, at 1 with reward 5, behind a gap: J = 1 + 5/2.
+
+    Starts at 1, which are worth 5, would make it (3.5 + 5) / 2.
+    """
+    state = np.tile([0, 1], 40)
+    action = np.random.default_rng(0).integers(0, 2, 80)
+    over = state == 1
+    log = Transitions(np.eye(2)[state], action, 1.0 + 4 * state, np.eye(2)[np.ones(80, int)], over, ~over)
+    log = dataclasses.replace(log, behaviour_probability=np.full(80, 0.5))
+    stay = greedy(lambda o: np.zeros(len(o), int))
+    found = estimate_value(log, stay, Discrete(2), 0.5)
+    assert found.value == pytest.approx(4.25, abs=0.03) and found.episodes == 80
+    log = log.mark_starts(np.arange(80) % 2 == 0)
+    found = estimate_value(log, stay, Discrete(2), 0.5)
+    assert found.value == pytest.approx(3.5, abs=0.03) and found.low < 3.5 < found.high
+    assert found.episodes == found.logged.episodes == found.others["dr"].episodes == 40
+    assert found.logged.value == found.others["wpdis"].value == 1 and found.cut == 0.5
+    assert found.others["dr"].value == pytest.approx(3.5, abs=0.03)
+    logged = LoggedEpisodes.from_data(log)
+    table = estimate(logged, lambda o: np.eye(2)[np.zeros(len(o), int)], 0.5, ("pdis", "wpdis"))
+    assert table["wpdis"].value == 1 and table["wpdis"].episodes == 40
+    some = thin_episodes(log, 20)  # a start with what follows its gap
+    assert some.episodes == 20 and some.starts.tolist() == [True, False] * 10
+    for ask in (
+        lambda log: estimate_value(log, stay, Discrete(2), 0.5),
+        lambda log: estimate(LoggedEpisodes.from_data(log), lambda o: np.full((len(o), 2), 0.5), 0.5, ("wpdis",)),
+    ):
+        with pytest.raises(ForageError, match="none of the log's 80 episodes has its first row"):
+            ask(log.mark_starts(np.zeros(80, bool)))
+
+
+def test_few_effective_episodes_have_no_interval_by_weights():
+    """The third choice was logged 9 times of 300, with equal weights: 9 effective episodes; 10 are enough."""
+    for times in (9, 10):
+        action = np.repeat([0, 2], [300 - times, times])
+        log = one_step(np.zeros((300, 1), np.float32), action, action + np.arange(300) % 2)
+        log = dataclasses.replace(log, behaviour_probability=np.where(action == 2, times / 300, 1 - times / 300))
+        found = estimate_value(log, greedy(lambda o: np.full(len(o), 2)), Discrete(3), 0.9)
+        assert found.weighed_episodes == pytest.approx(times)
+        for one in ("dr", "wpdis"):
+            assert (found.others[one].low is None) == (found.others[one].high is None) == (times == 9)
+        assert ("(no interval)" in str(found)) == ("have no interval (that takes 10)" in str(found)) == (times == 9)
 
 
 def test_large_logs_are_thinned_by_whole_episodes():

@@ -13,6 +13,8 @@ The same equations give each transition a weight, the target's discounted freque
 
     zeta(o, a) = phi(o, a) . w    A' w = n E_pi[phi(o_0, .)]    so that mean of zeta r = J
 
+Rows behind a gap of the recording are fitted and weighed like all others, and are no start o_0.
+
 With folds of episodes, features, theta and w come from the other folds. The estimate is the mean of V(o_0) over
 episodes and fits. Held-out episodes check it: episode i says
 
@@ -75,8 +77,8 @@ class Question(NamedTuple):
     polynomial: Polynomial
     reward: Float[np.ndarray, " row"]
     goes_on: Float[np.ndarray, " row"]  # the discount, 0 where terminated
-    episode: Int[np.ndarray, " row"]
-    first: Int[np.ndarray, " episode"]
+    episode: Int[np.ndarray, " row"]  # of those with a start; see `Transitions.origins`
+    first: Int[np.ndarray, " episode"]  # the row of each start
     discount: float
 
 
@@ -128,7 +130,8 @@ def pose(data: Transitions, answer: Answer, space: gymnasium.Space, discount: fl
     own = rows_of(data.observation, data.action[None], np.ones((1, data.transitions)))
     goes_on = discount * ~data.terminated
     polynomial = Polynomial.from_columns(logged, encoder.observed)
-    return Question(own, here, later, polynomial, data.reward, goes_on, data.numbers, data.first, discount), encoder
+    episode, first = data.origins[data.numbers], data.first[data.starts]
+    return Question(own, here, later, polynomial, data.reward, goes_on, episode, first, discount), encoder
 
 
 def cross_fit(asked: Question, options: TreeQ = TreeQ()) -> CrossFit:
