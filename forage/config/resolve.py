@@ -86,9 +86,9 @@ def resolve(
     nothing; `data_spec` is the spec of its data set, if no environment gave it.
     """
     loose = {name: parts.pop(name) for name in list(parts) if name not in PORTS}
-    if environment is None and loose:
-        raise unknown_option(next(iter(loose)), agent, ())
     alone = environment is None and (data is not None or data_spec is not None)
+    if environment is None and loose and not alone:
+        raise unknown_option(next(iter(loose)), agent, ())
     held = 0.1 if held_out is None and alone and data is not None and evaluate is None else held_out
     given = build_parts(parts, data, held)
     evaluation_spec = None

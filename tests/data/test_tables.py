@@ -172,6 +172,9 @@ def test_a_run_without_an_environment_is_of_the_data(tmp_path):
         again.check_played("run")
     assert resolve(data=path, steps=4).names["agent"] == "iql"
     assert resolve("iql", "CartPole-v1", data=path, steps=4).memory.held_out == 0
+    assert resolve("iql", data=path, steps=4, discount=0.9).agent.discount == 0.9
+    with pytest.raises(ForageError, match=r"has an option 'discont'\. Did you mean 'discount'"):
+        resolve("iql", data=path, steps=4, discont=0.9)
     with pytest.raises(ForageError, match=r"actions are Discrete\(3\), and those of CartPole-v1 are"):
         resolve("iql", data=path, evaluate="CartPole-v1", steps=4)
 
