@@ -2,6 +2,7 @@
 
 import json
 
+import jax
 import numpy as np
 import pytest
 
@@ -190,6 +191,22 @@ def test_a_run_without_an_environment_measures_its_validation_part(tmp_path):
     assert action["order"] in ("none", "small", "large")
     with pytest.raises(ForageError, match="there is none to play in"):
         forage.evaluate(tmp_path / "run")
+
+
+@pytest.mark.thorough
+def test_a_run_without_an_environment_goes_on_as_if_it_had_never_stopped(tmp_path):
+    path, _ = table_of(tmp_path)
+    small = {"data": path, "seeds": 2, "held_out": 0.4, "batch_size": 4, "hidden_sizes": (4,), "display": "quiet"}
+    whole = forage.train("bc", steps=8, directory=tmp_path / "whole", **small)  # IQL's rate follows the total
+    forage.train("bc", steps=4, directory=tmp_path / "half", **small)
+    half = forage.resume(tmp_path / "half", steps=8, display="quiet")
+    for one, other in zip(jax.tree.leaves(whole.agent.state), jax.tree.leaves(half.agent.state), strict=True):
+        np.testing.assert_array_equal(data_of(one), data_of(other))
+
+
+def data_of(leaf):
+    """Return an array, or the numbers of a random key."""
+    return jax.random.key_data(leaf) if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else np.asarray(leaf)
 
 
 def test_arrays_and_frames_become_data_sets(tmp_path):
