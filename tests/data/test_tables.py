@@ -1,6 +1,7 @@
 """Tables of real life: their profile, their description and the transitions that they make, worked out by hand."""
 
 import json
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -12,6 +13,7 @@ from forage.config.resolve import from_config, resolve
 from forage.core.errors import ForageError
 from forage.data.formats.reading import parse_reading, read_description
 from forage.data.tables.describe import describe_table
+from forage.data.tables.numbers import Growing, release_pages
 from forage.data.tables.rows import read_table
 
 pytest.importorskip("pyarrow")
@@ -237,3 +239,19 @@ def test_arrays_and_frames_become_data_sets(tmp_path):
     ):
         with pytest.raises(ForageError, match=words):
             call()
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="only Linux says which pages are in memory")
+def test_memory_of_columns_in_files_is_given_back(tmp_path):
+    growing = Growing(tmp_path)
+    growing.add("x", np.ones(1 << 20))
+    column = growing.finish()["x"]
+    column[5] = 2.0
+
+    def resident():
+        lines = Path("/proc/self/smaps").read_text().split("0.raw")[1].splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("Rss:"))
+
+    assert column.sum() == 2**20 + 1 and resident() >= 8192
+    release_pages([column, np.zeros(3)])
+    assert resident() == 0 and column[5] == 2.0 and column.sum() == 2**20 + 1

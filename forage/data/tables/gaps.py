@@ -10,6 +10,7 @@ from jaxtyping import Bool, Int
 from forage.core.columns import Column, Columns
 from forage.core.types import ForageError
 from forage.data.formats.reading import CUT, LAST, TYPICAL, ColumnReading, Reading
+from forage.data.tables.numbers import release_pages
 from forage.data.tables.source import Source
 
 Starts = Bool[np.ndarray, " row"]
@@ -55,6 +56,7 @@ def fill_and_fit(
             elif said != CUT:
                 column = dataclasses.replace(column, typical=said if column.numbered else float(column.parse(said)))
         fitted[column.name] = fit_column(source, column, numbers[column.name], column.name in reading.action)
+        release_pages([numbers[column.name]])
     made = dataclasses.replace(
         columns,
         observation=tuple(fitted[c.name] for c in columns.observation),
@@ -63,6 +65,7 @@ def fill_and_fit(
     following = tuple(dataclasses.replace(one, name=c.name) for one, c in zip(made.observation, after, strict=False))
     for column in following:
         check_whole(source, column, numbers[column.name])
+        release_pages([numbers[column.name]])
     for name in filter(None, (reading.reward, reading.behaviour_probability)):
         missing = is_missing(numbers[name])
         said = reading.columns.get(name, ColumnReading()).missing

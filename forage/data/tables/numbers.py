@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import mmap
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,14 @@ class Growing:
             file.close()
             found[name] = np.memmap(file.name, self.types[name], "r+")
         return found
+
+
+def release_pages(arrays: Iterable[np.ndarray]) -> None:
+    """Give memory back that holds pages of arrays in files; their content stays in the files."""
+    for array in arrays:
+        mapped = getattr(array, "_mmap", None)
+        if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+            mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def read_numbers(source: Source, reading: Reading, columns: Sequence[Column], growing: Growing) -> None:

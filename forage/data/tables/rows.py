@@ -22,7 +22,7 @@ from forage.data.formats.order import RowLabels, order_rows
 from forage.data.formats.reading import TERMINATED, TRUNCATED, ColumnReading, Reading
 from forage.data.logged import Transitions
 from forage.data.tables.gaps import Starts, fill_and_fit, is_missing
-from forage.data.tables.numbers import Growing, read_numbers
+from forage.data.tables.numbers import Growing, read_numbers, release_pages
 from forage.data.tables.profile import MOST_NAMES, MOST_WHOLE, profile_columns
 from forage.data.tables.source import Source, as_plain
 
@@ -112,6 +112,7 @@ class TransitionTable:
             if self.probability:
                 arrays["behaviour_probability"] = self._column(self.probability, first, end)[keep].astype(np.float64)
             episode = int(number[-1]) + int(ends[-1])
+            release_pages(self.numbers.values())
             yield arrays
 
     def transitions(self) -> Transitions:
@@ -140,7 +141,9 @@ def read_table(path: Path, reading: Reading, folder: Path | None = None) -> Tran
     read_numbers(source, reading, (*columns.observation, *columns.action, *after), growing)
     numbers = growing.finish()
     order, starts, marked = order_of(source, reading, numbers)
+    release_pages(numbers.values())
     columns, after = fill_and_fit(source, reading, columns, after, numbers, order, starts)
+    release_pages(numbers.values())
     return link_rows(path, reading, columns, after, numbers, order, starts, marked)
 
 
@@ -255,9 +258,11 @@ def link_rows(
     unseen, unpaid = np.zeros(count, bool), np.zeros(count, bool)
     for column in columns.observation:
         unseen |= in_order(is_missing(numbers[column.name]))
+        release_pages([numbers[column.name]])
     steps = [c.name for c in columns.action] + [reading.reward] + [n for n in [reading.behaviour_probability] if n]
     for name in steps:
         unpaid |= in_order(is_missing(numbers[name]))
+        release_pages([numbers[name]])
     for column in after:
         unpaid |= in_order(is_missing(numbers[column.name]))
     ends = np.append(starts[1:], True)
