@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import itertools
 import json
 import os
 import re
@@ -255,6 +256,30 @@ def test_the_page_of_learning_is_what_the_results_say(monkeypatch: pytest.Monkey
     for returns in ([1.0, 3.0], [5.0, 5.0]):
         learning.keep_first("suite-robotics", {"returns": returns, "steps": 10, "seeds": [0, 1]})
     assert json.loads((tmp_path / "first.json").read_text())["suite-robotics"]["returns"] == [1.0, 3.0]
+
+
+def test_intervals_of_estimates_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Two logs: 160 +- 10 holds the true 165 and 160 +- 2 does not; half the distances to the clerk's 125 are 20."""
+    estimates = from_benchmarks("estimates", monkeypatch)
+    few = {"effective_transitions": 3.0, "effective_episodes": 2.0, "warnings": ["the log does not cover it"]}
+    one = {"value": 160.0, "low": 150.0, "high": 170.0, "truth": [165.0, 0.5], "clerk": [125.0, 1.0]} | few
+    page = estimates.table({1: {"policy": one, "large": one}, 4: {"policy": one | {"low": 158.0, "high": 162.0}}})
+    assert "**1 of 2 95 % intervals hold the true value** (asked: 17 of 20; 18 logs were not run)" in page
+    assert "Median half-width 6; half the distance between clerk and policy is 20 in the median log. 2 of 2" in page
+    assert "Errors: mean -5, root of the mean square 5; 0 of 2 are too high" in page
+    assert "warned of on 1 of 1 logs; its interval holds the true value on 1." in page
+    assert "| 4 | 125.0 | 165.0 ± 0.5 | 160.0 | [158.0, 162.0] | **no** | 2.0 | 20.0 | 3 / 2 |" in page
+    assert estimates.RESULTS.with_name("ESTIMATES.md").read_text() == estimates.table(estimates.read_results())
+    # A shop of the log: what is on hand is what was there and in transit and ordered fast, less what was sold.
+    estimates.write_log(tmp_path / "log.csv", 1000, 200)
+    rows = [line.split(",") for line in (tmp_path / "log.csv").read_text().splitlines()[1:]]
+    assert len(rows) == 200 and {row[6] for row in rows} == set(estimates.ORDERS)
+    for row, after in itertools.pairwise(rows):
+        if row[1] == after[1] and row[2] and after[2] and row[8] != "n/a":
+            size, fast, left = estimates.ORDERS[row[6]], row[7] == "fast", float(after[2])
+            sold = float(row[2]) + float(row[3]) + size * fast - left
+            assert float(row[8]) == pytest.approx(estimates.earn(sold, left, size, fast), abs=0.05)
+            assert float(after[3]) == (0 if fast else size)
 
 
 def test_cells_at_once_share_no_core(monkeypatch: pytest.MonkeyPatch) -> None:
