@@ -37,6 +37,7 @@ from forage.agents.policy_gradient.appo import APPO
 from forage.agents.policy_gradient.impala import IMPALA
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.reinforce import Reinforce
+from forage.agents.policy_gradient.rollouts import score_actions
 from forage.agents.policy_gradient.trpo import TRPO
 from forage.agents.q_learning.c51 import C51
 from forage.agents.q_learning.discrete_bcq import DiscreteBCQ
@@ -640,11 +641,14 @@ class ResetLeaks(PPO):
 class LastEpisodeRemembered(PPO):
     """Learns as if its memory were never reset, nor the action before forgotten."""
 
-    def forward(self, network, observation, action, thread):
-        before = jnp.roll(jax.vmap(jax.vmap(network.actions.action_features))(action), 1, axis=0)
-        before = jnp.where(thread.first[..., None], before, thread.action)
-        thread = thread._replace(first=jnp.zeros_like(thread.first), action=before)
-        return super().forward(network, observation, action, thread)
+    def apply_to_rollout(self, network, norm, experience):
+        read = super().apply_to_rollout(network, norm, experience)
+        first, heard = read.sequence.first, read.sequence.action
+        before = jnp.roll(jax.vmap(jax.vmap(network.actions.action_features))(read.action), 1, axis=0)
+        before = jnp.where(first[..., None], before, heard)
+        sequence = read.sequence._replace(first=jnp.zeros_like(first), action=before)
+        log_probability, _, value = score_actions(network, read.observation, read.action, sequence)
+        return read._replace(sequence=sequence, log_probability=log_probability, value=value)
 
 
 @pytest.mark.parametrize(
