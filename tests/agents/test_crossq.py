@@ -89,7 +89,7 @@ def test_the_actor_climbs_the_least_critic_and_its_entropy():
         policy, _ = state.actor.apply_in_training(SEEN, counts)
         action, density = policy.from_noise(NOISE)
         each = jnp.stack([jax.tree.map(lambda x, i=i: x[i], critics)(SEEN, action) for i in (0, 1)])
-        after, (_, loss) = step(0.0)
+        after, (_, loss, _) = step(0.0)
         higher, lower = (step(by)[1].loss for by in (1e-2, -1e-2))
         return each, density, loss, after.actor.head.bias[0] - state.actor.head.bias[0], (higher - lower) / 2e-2
 

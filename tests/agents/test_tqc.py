@@ -51,7 +51,7 @@ def test_an_update_by_hand():
          for row in range(2)]
         for critic in ((0.0, 2.0), (1.0, 1.0))
     ]  # fmt: skip
-    loss, (off, _, value) = compute(AGENT.critic_loss, state.critics, inputs, found)
+    loss, (off, _, value, _) = compute(AGENT.critic_loss, state.critics, inputs, found)
     np.testing.assert_allclose(loss, np.sum(np.mean(weight * np.array(each), axis=1)), rtol=1e-5)
     np.testing.assert_allclose(off, np.abs(1 - target.mean(0)), rtol=1e-5)  # both critics' means are 1
     assert value == 1.0

@@ -32,9 +32,12 @@ class SeedBatch(equinox.Module):
 
 
 def batch_seeds(loop: DeviceLoop, numbers: Numbers) -> SeedBatch:
-    """Give seeds their own numbers of fields named by dotted path, such as `learner.agent.discount`."""
+    """Give seeds numbers of their own, by dotted path such as `learner.agent.discount`; arrays stay as they are."""
     nobody = jax.tree.map(lambda _: None, loop)
-    arrays = {path: jnp.array(values, jnp.float32) for path, values in numbers.items()}
+    arrays = {
+        path: values if isinstance(values, jax.Array) else jnp.array(values, jnp.float32)
+        for path, values in numbers.items()
+    }
     return SeedBatch(loop, with_numbers(nobody, arrays, is_leaf=lambda x: x is None))
 
 
