@@ -16,7 +16,7 @@ from forage.core.types import Batch, Clock
 
 RATE, FINAL, TOTAL = 0.4, 0.25, 1000
 DESCENTS = {"descent": 0, "optimiser": 0, "step": 3}  # methods that are given a learning rate, and at which place
-ELSEWHERE = {"vdn"}  # learns by DQN's method, from more than a transition of zeros
+ELSEWHERE = {"vdn", "qmix"}  # learn by DQN's method, from more than a transition of zeros
 
 
 class FoundError(Exception):
