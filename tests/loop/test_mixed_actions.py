@@ -90,6 +90,7 @@ def test_an_onnx_model_has_an_output_for_each_leaf(tmp_path):
         np.testing.assert_allclose(array, wanted, rtol=1e-5, atol=1)
 
 
+@pytest.mark.thorough
 def test_cloning_raises_the_likelihood_of_both_halves():
     agent = BC(hidden_sizes=(8,), learning_rate=0.05)
     policy = policy_of(agent)

@@ -64,6 +64,7 @@ def test_a_model_acts_as_predict_does(name):
         assert policy.agent.critics == 2
 
 
+@pytest.mark.thorough
 def test_an_import_is_a_run_that_others_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = []
