@@ -30,9 +30,10 @@ def option_lines(cls: type, prefix: str = "") -> Iterator[str]:
 
 def needs_words(cls: type) -> list[str]:
     """Describe the needs that a part declares, those of its base classes first; of actions the last ones count."""
-    blank = object.__new__(cls)  # for needs that follow from the class
     found = [vars(base).get("needs") for base in reversed(cls.__mro__)]
-    found = [own.fget(blank) if isinstance(own, property) and own.fget else own for own in found]
+    if any(isinstance(own, property) for own in found):
+        blank = object.__new__(cls)  # for needs that follow from the class
+        found = [own.fget(blank) if isinstance(own, property) and own.fget else own for own in found]
     known = [own for own in found if isinstance(own, Needs)]
     last = next((own for own in reversed(known) if own.actions), None)
     only = [dataclasses.replace(own, actions=last.actions) if last and own.actions else own for own in known]

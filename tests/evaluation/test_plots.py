@@ -180,7 +180,7 @@ def test_files(tmp_path):
 
 
 def test_what_cannot_be_drawn_is_refused(tmp_path):
-    with pytest.raises(ForageError, match=r"\.png or a \.svg"):
+    with pytest.raises(ForageError, match=r"\.png, a \.svg or a \.pdf"):
         plots.curve(tmp_path / "a.gif", [("ppo", STEPS, FIVE)], "Title")
     with pytest.raises(ForageError, match="at least one run"):
         plots.curve(tmp_path / "a.png", [], "Title")

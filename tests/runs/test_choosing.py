@@ -221,7 +221,7 @@ def drawing(names):
 
 
 def test_agents_say_whether_they_learn_to_draw():
-    policy_gradients = {"ppo", "reinforce", "impala", "a2c", "appo"}
+    policy_gradients = {"ppo", "reinforce", "impala", "a2c", "appo", "trpo"}
     soft = {"sac", "redq", "tqc", "sac-discrete", "cql", "cal-ql", "crossq", "recurrent-sac"}
     found, silent = drawing(registry.PORTS["agent"])
     assert found == policy_gradients | soft | {"bc", "iql"} and not silent

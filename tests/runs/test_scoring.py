@@ -12,6 +12,7 @@ from forage.runs.scoring import said_if_long, what_is_played
 def setup(horizon, actions="auto", stochastic=True):
     return SimpleNamespace(
         spec=SimpleNamespace(horizon=horizon),
+        score_spec=SimpleNamespace(horizon=horizon, name="gymnasium:CliffWalking-v1"),
         name="gymnasium:CliffWalking-v1",
         evaluation_actions=actions,
         agent=SimpleNamespace(stochastic=stochastic),

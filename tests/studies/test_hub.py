@@ -10,8 +10,8 @@ import pytest
 import small
 
 import forage
-from forage.cli import pull as pull_command
-from forage.cli import push as push_command
+from forage.cli.sharing import pull as pull_command
+from forage.cli.sharing import push as push_command
 from forage.core.types import ForageError
 from forage.runs.curve import Texts
 from forage.runs.run import Run, draw_curve
