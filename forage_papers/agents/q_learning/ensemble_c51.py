@@ -33,6 +33,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.ops.action_values import best_action
+from forage.ops.losses import LossReport
 from forage_papers.agents.q_learning.bootstrapped_dqn import ActiveHead
 
 
@@ -72,7 +73,7 @@ class EnsembleC51(C51):
         return best_action(q[member], mask), ActiveHead(jnp.bool_(True), member), learners
 
     def action_values(self, state: State, hidden: ActiveHead, observation: PyTree[Array]) -> Float[Array, " actions"]:
-        """Return those of the member that is followed; before one is drawn, the mean of all."""
+        """Return the values of the member that acts; before one is drawn, the mean of all members."""
         q = self.each_value(state, observation)
         return jnp.where(hidden.drawn, q[hidden.head], q.mean(0))
 
@@ -96,8 +97,8 @@ class EnsembleC51(C51):
         return jax.vmap(lambda member: jax.nn.softmax(member.spreads(observation)))(network).mean(0)
 
     def loss(
-        self, network: CategoricalNetwork, target: CategoricalNetwork, batch: Batch
-    ) -> tuple[Float[Array, ""], tuple[Float[Array, "1 batch"], Metrics]]:
+        self, network: CategoricalNetwork, target: CategoricalNetwork, batch: Batch, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, ""], LossReport]:
         """Sum the members' losses against the one target; also return their mean divergence from it."""
         experience = batch.experience
         total, last, bootstrap = (x[0] for x in self.fold(experience))
@@ -120,4 +121,4 @@ class EnsembleC51(C51):
         divergence = each.mean(0) + xlogy(goal, goal).sum(1)
         q = jax.nn.softmax(logits) @ places
         error = jnp.abs(goal @ places - q)
-        return loss, (divergence[None], {"loss": loss, "q": q.mean(), "error": error.mean()})
+        return loss, LossReport(divergence[None], {"loss": loss, "q": q.mean(), "error": error.mean()})

@@ -89,7 +89,7 @@ def test_each_value_is_followed_as_often_as_another():
 
 
 def test_what_is_refused():
-    with pytest.raises(ForageError, match="no double targets and no memory"):
+    with pytest.raises(ForageError, match="no double targets, memory or noisy layers"):
         IteratedDQN(double=True)
     with pytest.raises(ForageError, match="moves on as a whole"):
         IteratedDQN(target_rate=0.1).check(SPEC)

@@ -1,14 +1,19 @@
 """Following a motion: the clip, the similarity to it, beginnings and ends of episodes, and refusals."""
 
+import functools
+
+import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 import small
 from check_helpers import check
+from small import compute
 
 from forage.core.types import Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.pendulum import Pendulum
-from forage.environments.wrappers.motion import Motion, record_clip
+from forage.environments.wrappers.motion import Motion, read_clip, record_clip
 from forage.environments.wrappers.time import TimeLimit
 from forage.tasks.same import Same
 from forage_papers.rewards.tracking import Tracking
