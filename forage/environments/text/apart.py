@@ -1,4 +1,4 @@
-"""The process of a verifier: reads questions from its standard input and writes verdicts to its standard output."""
+"""The process that answers questions: reads them from its standard input and writes answers to its standard output."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 import pickle
 import sys
 
-from forage.environments.text.guard import LENGTH, receive, verify_in_place
+from forage.environments.text.process import LENGTH, receive
 
 
 def main() -> None:
-    """Load the family from the first message, then verify texts until the other side ends."""
-    # What a verifier prints must not stand between the verdicts.
+    """Load the function from the first message, then call it with questions until the other side ends."""
+    # What a person's code prints must not stand between the answers.
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     source = sys.stdin.buffer
@@ -22,13 +22,13 @@ def main() -> None:
         out.flush()
 
     try:
-        family = pickle.loads(receive(source))
+        function = pickle.loads(receive(source))
     except Exception as error:
         return answer(f"{type(error).__name__}: {error}")
     answer("")
     while packed := receive(source):
-        # A verdict leaves the process as a plain tuple, so that nothing of the verifier's has to be loaded to read it.
-        answer(tuple(verify_in_place(family, *pickle.loads(packed))))
+        # An answer leaves the process as a plain tuple, so that no class of a person's has to be loaded to read it.
+        answer(tuple(function(*pickle.loads(packed))))
     return None
 
 

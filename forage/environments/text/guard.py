@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import math
 import numbers
-import os
 import pickle
-import queue
-import struct
-import subprocess
-import sys
-import threading
 from collections import Counter
-from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from forage.core.errors import ForageError
 from forage.environments.text.problems import Family, Problem, Verdict
-
-STARTING = 60.0  # seconds in which the process of a verifier has to be ready
-LENGTH = struct.Struct(">Q")
+from forage.environments.text.process import Process, Silent
 
 
 def sound(found: Any) -> Verdict:
@@ -94,7 +85,8 @@ class Guard:
         if self._worker is None:
             self._worker = Worker(self.family)
         try:
-            return sound(self._worker.ask(Question(problem, text), self.seconds))
+            late = f"the verifier gave no verdict within {self.seconds:g} seconds"
+            return sound(self._worker.ask((problem, text), self.seconds, late))
         except Silent as silent:
             self.close()
             return failed_verdict(str(silent))
@@ -114,92 +106,14 @@ class Guard:
         self.close()
 
 
-class Question(NamedTuple):
-    """A request to a verifier's process."""
-
-    problem: Problem
-    text: str
-
-
-class Silent(Exception):
-    """The failure of a process that gave no answer, with the reason."""
-
-
-class Worker:
+class Worker(Process):
     """A process that verifies one text after the other."""
 
     def __init__(self, family: Family):
         try:
-            packed = pickle.dumps(family)
+            packed = pickle.dumps(partial(verify_in_place, family))
         except Exception as error:
             raise ForageError(f"The family {family.name!r} cannot be sent to a process of its own: {error}.") from error
         if type(family).__module__ == "__main__":
             raise ForageError(f"The family {family.name!r} needs a file of its own, from which its process imports it.")
-        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "forage.environments.text.apart"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": paths},
-        )
-        self.answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.listener = threading.Thread(target=self._listen, daemon=True)
-        self.listener.start()
-        try:
-            self._send(packed)
-            ready = self._answer(STARTING, "did not start")
-        except Silent as silent:
-            self.end()
-            raise ForageError(f"The process that verifies {family.name!r} {silent}.") from None
-        if ready:
-            self.end()
-            raise ForageError(f"The process that verifies {family.name!r} cannot load it: {ready}.")
-
-    def ask(self, question: Question, seconds: float) -> Any:
-        """Return the verifier's answer to a question."""
-        self._send(pickle.dumps(question))
-        return self._answer(seconds, f"the verifier gave no verdict within {seconds:g} seconds")
-
-    def _send(self, packed: bytes) -> None:
-        """Write a message."""
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(LENGTH.pack(len(packed)) + packed)
-            self.process.stdin.flush()
-        except OSError:
-            raise Silent("the verifier's process had ended") from None
-
-    def _listen(self) -> None:
-        """Read messages until the process ends."""
-        assert self.process.stdout is not None
-        try:
-            while packed := receive(self.process.stdout):
-                self.answers.put(pickle.loads(packed))
-        finally:
-            self.answers.put(Silent)
-
-    def _answer(self, seconds: float, late: str) -> Any:
-        """Return the next message."""
-        try:
-            found = self.answers.get(timeout=seconds)
-        except queue.Empty:
-            raise Silent(late) from None
-        if found is Silent:
-            raise Silent(f"the verifier ended its process, with exit code {self.process.wait()}")
-        return found
-
-    def end(self) -> None:
-        """End the process."""
-        self.process.kill()
-        self.process.wait()
-        self.listener.join()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
-
-
-def receive(pipe: Any) -> bytes:
-    """Return the next message of a pipe; empty at its end."""
-    head = pipe.read(LENGTH.size)
-    return pipe.read(LENGTH.unpack(head)[0]) if len(head) == LENGTH.size else b""
+        super().__init__(packed, "the verifier", f"verifies {family.name!r}")

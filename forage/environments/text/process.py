@@ -1,0 +1,101 @@
+"""A process that answers questions about texts, within time limits; it is ended where it does not."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import struct
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from typing import Any
+
+from forage.core.errors import ForageError
+
+STARTING = 60.0  # seconds in which a process has to be ready
+LENGTH = struct.Struct(">Q")
+
+
+class Silent(Exception):
+    """The failure of a process that gave no answer, with the reason."""
+
+
+class Process:
+    """A process that calls a function with one question after the other.
+
+    It is no sandbox: it enforces time limits, not secrecy. `who` names it in sentences, such as "the verifier"; `job`
+    says what it does, such as "verifies 'addition'". The first message is the pickled function (`apart.py`).
+    """
+
+    def __init__(self, packed: bytes, who: str, job: str):
+        self.who = who
+        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "forage.environments.text.apart"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": paths},
+        )
+        self.answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.listener = threading.Thread(target=self._listen, daemon=True)
+        self.listener.start()
+        try:
+            self._send(packed)
+            ready = self._answer(STARTING, "did not start")
+        except Silent as silent:
+            self.end()
+            raise ForageError(f"The process that {job} {silent}.") from None
+        if ready:
+            self.end()
+            raise ForageError(f"The process that {job} cannot load it: {ready}.")
+
+    def ask(self, question: Any, seconds: float, late: str) -> Any:
+        """Return the answer to a question. Raise `Silent` if there is none; `late` is the reason after `seconds`."""
+        self._send(pickle.dumps(question))
+        return self._answer(seconds, late)
+
+    def _send(self, packed: bytes) -> None:
+        """Write a message."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(LENGTH.pack(len(packed)) + packed)
+            self.process.stdin.flush()
+        except OSError:
+            raise Silent(f"{self.who}'s process had ended") from None
+
+    def _listen(self) -> None:
+        """Read messages until the process ends."""
+        assert self.process.stdout is not None
+        try:
+            while packed := receive(self.process.stdout):
+                self.answers.put(pickle.loads(packed))
+        finally:
+            self.answers.put(Silent)
+
+    def _answer(self, seconds: float, late: str) -> Any:
+        """Return the next message."""
+        try:
+            found = self.answers.get(timeout=seconds)
+        except queue.Empty:
+            raise Silent(late) from None
+        if found is Silent:
+            raise Silent(f"{self.who} ended its process, with exit code {self.process.wait()}")
+        return found
+
+    def end(self) -> None:
+        """End the process."""
+        self.process.kill()
+        self.process.wait()
+        self.listener.join()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+
+
+def receive(pipe: Any) -> bytes:
+    """Return the next message of a pipe; empty at its end."""
+    head = pipe.read(LENGTH.size)
+    return pipe.read(LENGTH.unpack(head)[0]) if len(head) == LENGTH.size else b""
