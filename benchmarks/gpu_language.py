@@ -60,8 +60,9 @@ def by_forage(part: str, rows: int, times: int) -> dict[str, Any]:
     import jax
     import jax.numpy as jnp
 
-    from forage.nn.language.architecture import Architecture, Rope
+    from forage.nn.language.architecture import Architecture
     from forage.nn.language.generate import generate, log_probabilities
+    from forage.nn.language.positions import Rope
     from forage.nn.transformer import Transformer
     from forage.ops.optimiser import make_named_optimiser
     from forage.ops.sampling import PLAIN

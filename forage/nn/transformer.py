@@ -1,6 +1,7 @@
 """The language policy's network: a decoder-only transformer by configuration, on token ids.
 
-Pre-normalised blocks (`forage/nn/language/architecture.py` says which choices make which family):
+Blocks of attention and an MLP (`forage/nn/language/architecture.py` says which choices make which family), here with
+norms in front of both:
 
     x <- x + out(attention(norm(x)));   x <- x + down(silu(gate(norm(x))) up(norm(x)));   logits = head norm(x)
 
@@ -9,7 +10,8 @@ Pre-normalised blocks (`forage/nn/language/architecture.py` says which choices m
 - attention: softmax(q k' / sqrt(head size)) v over tokens that are not later (Vaswani et al., 2017, arXiv 1706.03762,
   equation 1), with queries and keys turned by their position (Su et al., 2021, arXiv 2104.09864), and fewer heads of
   keys and values than of queries (Ainslie et al., 2023, "GQA", arXiv 2305.13245). Softmax is computed in float32.
-- MLP: the gated unit SwiGLU (Shazeer, 2020, "GLU Variants Improve Transformer", arXiv 2002.05202).
+- MLP: the gated unit SwiGLU (Shazeer, 2020, "GLU Variants Improve Transformer", arXiv 2002.05202), or some of many
+  experts for each token (`forage/nn/language/experts.py`).
 
 Of these papers no page could be opened here; formulas follow transformers 5.24 (models/llama/modeling_llama.py and its
 siblings), whose logits the tests ask for.
@@ -36,7 +38,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.core.errors import ForageError
-from forage.nn.language.architecture import Architecture, rotate_pairs, turn_table
+from forage.nn.language.architecture import Architecture
+from forage.nn.language.experts import Experts
+from forage.nn.language.positions import rotate_pairs, turn_table
 from forage.ops.rows import scale_rows
 
 DEVIATION = 0.02
@@ -73,6 +77,39 @@ def rms_norm(
     return scale_rows(wide.astype(x.dtype), scale)
 
 
+def layer_norm(
+    x: Float[Array, "*batch size"], scale: Float[Array, " size"], bias: Float[Array, " size"], epsilon: float
+) -> Float[Array, "*batch size"]:
+    """Subtract the mean and divide by the deviation, in float32, scale and shift."""
+    wide = x.astype(jnp.float32)
+    wide = wide - jnp.mean(wide, -1, keepdims=True)
+    wide = scale_rows(wide, jax.lax.rsqrt(jnp.mean(wide**2, -1, keepdims=True) + epsilon))
+    return (scale_rows(wide, scale.astype(jnp.float32)) + bias).astype(x.dtype)
+
+
+def normalise(
+    x: Float[Array, "*batch size"],
+    scale: Float[Array, " size"] | None,
+    bias: Float[Array, " size"] | None,
+    architecture: Architecture,
+) -> Float[Array, "*batch size"]:
+    """Apply the family's norm, or none where there is no scale."""
+    if scale is None:
+        return x
+    if bias is not None:
+        return layer_norm(x, scale, bias, architecture.epsilon)
+    if architecture.choices.norm == "shifted":
+        return rms_norm(x.astype(jnp.float32), 1 + scale.astype(jnp.float32), architecture.epsilon).astype(x.dtype)
+    return rms_norm(x, scale, architecture.epsilon)
+
+
+def tanh_gelu(x: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
+    """Compute x Phi(x) by its approximation with tanh (Hendrycks, Gimpel, 2016, arXiv 1606.08415)."""
+    return jax.nn.gelu(x, approximate=True)
+
+
+ACTIVATIONS = {"silu": jax.nn.silu, "gelu": tanh_gelu}
+
 Turns = tuple[Float[Array, "*positions half"], Float[Array, "*positions half"]]
 """Cosine and sine of the angles by which queries and keys are turned."""
 
@@ -88,7 +125,8 @@ class Cache(NamedTuple):
     """The keys and values of the tokens read so far, so that a further token costs one token's work."""
 
     layers: tuple[Past, ...]
-    turns: Turns  # of each position that there may be: a step that computed them would spend half its time on it
+    turns: tuple[Turns, ...]  # of each kind of layer and each position that there may be: a step that computed them
+    # would spend half its time on it
     position: Int[Array, "batch length"]  # of the token in each column; -1 where there is none to be seen
     count: Int[Array, ""]  # columns that have been written
     following: Int[Array, " batch"]  # position of each row's next token
@@ -97,30 +135,47 @@ class Cache(NamedTuple):
 class Block(equinox.Module):
     """Attention, then a gated MLP, each added to its input."""
 
-    attention_norm: Float[Array, " width"]
+    attention_norm: Float[Array, " width"] | None
     queries: Projection
     keys: Projection
     values: Projection
     out: Projection
     query_norm: Float[Array, " size"] | None
     key_norm: Float[Array, " size"] | None
-    mlp_norm: Float[Array, " width"]
-    gate: Projection
-    up: Projection
-    down: Projection
+    mlp_norm: Float[Array, " width"] | None
+    gate: Projection | None
+    up: Projection | None
+    down: Projection | None
     architecture: Architecture = equinox.field(static=True)
     layer: int = equinox.field(static=True)
+    attention_norm_bias: Float[Array, " width"] | None = None
+    mlp_norm_bias: Float[Array, " width"] | None = None
+    attention_after_norm: Float[Array, " width"] | None = None
+    mlp_after_norm: Float[Array, " width"] | None = None
+    experts: Experts | None = None
 
     def __init__(self, key: Key[Array, ""], architecture: Architecture, layer: int, dtype: Any):
-        sizes = projections(architecture)
-        keys = jax.random.split(key, len(sizes))
+        sizes, choices, width = projections(architecture, layer), architecture.choices, architecture.width
+        keys = jax.random.split(key, len(sizes) + architecture.is_sparse(layer))
         last = DEVIATION / math.sqrt(2 * architecture.layers)
-        for (name, (inputs, outputs, biased)), own in zip(sizes.items(), keys, strict=True):
+        self.gate = self.up = self.down = None
+        for (name, (inputs, outputs, biased)), own in zip(sizes.items(), keys, strict=False):
             deviation = last if name in ("out", "down") else DEVIATION
             weight = deviation * jax.random.normal(own, (inputs, outputs), dtype)
             setattr(self, name, Projection(weight, jnp.zeros(outputs, dtype) if biased else None))
-        self.attention_norm = self.mlp_norm = jnp.ones(architecture.width, dtype)
-        self.query_norm = self.key_norm = jnp.ones(architecture.size, dtype) if architecture.head_norm else None
+        before, behind = choices.placement != "behind", choices.placement != "before"
+        self.attention_norm = self.mlp_norm = first_scale(architecture, width, dtype) if before else None
+        self.attention_after_norm = self.mlp_after_norm = first_scale(architecture, width, dtype) if behind else None
+        self.attention_norm_bias = self.mlp_norm_bias = jnp.zeros(width, dtype) if choices.norm == "layer" else None
+        self.query_norm = self.key_norm = None
+        if choices.head_norm:
+            whole = choices.head_norm == "whole"
+            heads = (architecture.heads, architecture.kv_heads) if whole else (1, 1)
+            self.query_norm, self.key_norm = (first_scale(architecture, n * architecture.size, dtype) for n in heads)
+        self.experts = None
+        if architecture.is_sparse(layer):
+            inner = architecture.expert_inner
+            self.experts = Experts.draw(keys[-1], architecture.experts, width, inner, DEVIATION, last, dtype)
         self.architecture, self.layer = architecture, layer
 
     def __call__(
@@ -155,14 +210,11 @@ class Block(equinox.Module):
         """
         architecture = self.architecture
         batch = len(x)
-        h = rms_norm(x, self.attention_norm, architecture.epsilon)
-        k, v = (layer(h).reshape(*h.shape[:2], -1, architecture.size) for layer in (self.keys, self.values))
+        h = normalise(x, self.attention_norm, self.attention_norm_bias, architecture)
+        k, v = self.split_heads(self.keys(h), self.key_norm), self.split_heads(self.values(h))
         x, unseen, own = x[:, -wanted:], unseen[:, -wanted:], tuple(table[:, -wanted:] for table in turns)
         time = x.shape[1]
-        q = self.queries(h[:, -wanted:]).reshape(batch, time, -1, architecture.size)
-        if self.query_norm is not None and self.key_norm is not None:
-            q = rms_norm(q, self.query_norm, architecture.epsilon)
-            k = rms_norm(k, self.key_norm, architecture.epsilon)
+        q = self.split_heads(self.queries(h[:, -wanted:]), self.query_norm)
         if architecture.turns(self.layer):
             q, k = rotate_pairs(q, *own), rotate_pairs(k, *turns)
         now = Past(k.swapaxes(1, 2), v.swapaxes(1, 2))
@@ -170,7 +222,17 @@ class Block(equinox.Module):
             now = Past(*(jax.lax.dynamic_update_slice(a, b, (0, 0, column, 0)) for a, b in zip(past, now, strict=True)))
         q = q.reshape(batch, time, architecture.kv_heads, -1, architecture.size).transpose(0, 2, 3, 1, 4)
         logits = jnp.einsum("bkgts,bkls->bkgtl", q, now.keys, preferred_element_type=jnp.float32)
-        return jax.nn.softmax(logits * architecture.size**-0.5 + unseen[:, None, None], axis=-1), now
+        logits = cap(logits * (architecture.attention_scale or architecture.size**-0.5), architecture.attention_cap)
+        return jax.nn.softmax(logits + unseen[:, None, None], axis=-1), now
+
+    def split_heads(
+        self, x: Float[Array, "batch time outputs"], scale: Float[Array, " size"] | None = None
+    ) -> Float[Array, "batch time heads size"]:
+        """Return queries, keys or values head by head, and normalised where the family does so."""
+        shape = *x.shape[:2], -1, self.architecture.size
+        if self.architecture.choices.head_norm == "whole":
+            return normalise(x, scale, None, self.architecture).reshape(shape)
+        return normalise(x.reshape(shape), scale, None, self.architecture)
 
     def mix_values(
         self, x: Float[Array, "batch time width"], weight: Float[Array, "batch shared group time length"], now: Past
@@ -178,25 +240,56 @@ class Block(equinox.Module):
         """Compute the block's output for these attention weights."""
         batch, time, _ = x.shape
         found = jnp.einsum("bkgtl,bkls->bkgts", weight.astype(x.dtype), now.values)
-        x = x + self.out(found.transpose(0, 3, 1, 2, 4).reshape(batch, time, -1))
-        h = rms_norm(x, self.mlp_norm, self.architecture.epsilon).reshape(-1, x.shape[-1])
-        return x + self.down(jax.nn.silu(self.gate(h)) * self.up(h)).reshape(x.shape)
+        found = self.out(found.transpose(0, 3, 1, 2, 4).reshape(batch, time, -1))
+        x = self.add(x, normalise(found, self.attention_after_norm, None, self.architecture))
+        h = normalise(x, self.mlp_norm, self.mlp_norm_bias, self.architecture).reshape(-1, x.shape[-1])
+        return self.add(x, normalise(self.mlp(h), self.mlp_after_norm, None, self.architecture).reshape(x.shape))
+
+    def add(
+        self, x: Float[Array, "batch time width"], more: Float[Array, "batch time width"]
+    ) -> Float[Array, "batch time width"]:
+        """Add the output of attention or the MLP to its input, scaled as in the family."""
+        scale = self.architecture.residual_scale
+        return x + (more if scale == 1 else more * scale)
+
+    def mlp(self, h: Float[Array, "token width"]) -> Float[Array, "token width"]:
+        """Compute the MLP, or the experts of each token."""
+        architecture = self.architecture
+        activation = ACTIVATIONS[architecture.choices.activation]
+        if self.experts is not None:
+            return self.experts(h, architecture.chosen, architecture.normalised, activation)
+        assert self.up is not None and self.down is not None
+        if self.gate is None:
+            return self.down(activation(self.up(h)))
+        return self.down(activation(self.gate(h)) * self.up(h))
 
 
-def projections(architecture: Architecture) -> dict[str, tuple[int, int, bool]]:
-    """Return inputs, outputs and whether there is a bias, of each projection of a block by its name."""
+def cap(logits: Float[Array, "*batch"], bound: float) -> Float[Array, "*batch"]:
+    """Bound logits smoothly: bound tanh(logit / bound); 0 leaves them."""
+    return bound * jnp.tanh(logits / bound) if bound else logits
+
+
+def first_scale(architecture: Architecture, size: int, dtype: Any) -> Float[Array, " size"]:
+    """Return the scale with which a norm begins; the factor is 1 in all families."""
+    return jnp.zeros(size, dtype) if architecture.choices.norm == "shifted" else jnp.ones(size, dtype)
+
+
+def projections(architecture: Architecture, layer: int) -> dict[str, tuple[int, int, bool]]:
+    """Return inputs, outputs and whether there is a bias, of each projection of a layer's block by its name."""
     own, shared = architecture.heads * architecture.size, architecture.kv_heads * architecture.size
     width, inner = architecture.width, architecture.inner
     biased, mlp = architecture.attention_bias, architecture.mlp_bias
-    return {
+    found = {
         "queries": (width, own, biased),
         "keys": (width, shared, biased),
         "values": (width, shared, biased),
         "out": (own, width, architecture.out_bias),
-        "gate": (width, inner, mlp),
-        "up": (width, inner, mlp),
-        "down": (inner, width, mlp),
     }
+    if architecture.is_sparse(layer):
+        return found
+    if architecture.choices.gated:
+        found["gate"] = width, inner, mlp
+    return found | {"up": (width, inner, mlp), "down": (inner, width, mlp)}
 
 
 class Transformer(equinox.Module):
@@ -213,6 +306,8 @@ class Transformer(equinox.Module):
     head: Float[Array, "vocabulary width"] | None  # of a transformer that is not tied
     architecture: Architecture = equinox.field(static=True)
     files: str = equinox.field(static=True)  # what the configuration in its directory says beside, as JSON
+    norm_bias: Float[Array, " width"] | None = None
+    positions: Float[Array, "length width"] | None = None  # added to tokens, where positions turn nothing
 
     def __init__(self, key: Key[Array, ""], architecture: Architecture, dtype: Any = jnp.float32, files: str = "{}"):
         """Draw weights; `load` reads them. Raise `ForageError` for sizes that do not fit together."""
@@ -221,7 +316,12 @@ class Transformer(equinox.Module):
         shape = architecture.vocabulary, architecture.width
         self.table = DEVIATION * jax.random.normal(table_key, shape, dtype)
         self.blocks = tuple(Block(own, architecture, layer, dtype) for layer, own in enumerate(keys))
-        self.norm = jnp.ones(architecture.width, dtype)
+        self.norm, choices = first_scale(architecture, architecture.width, dtype), architecture.choices
+        self.norm_bias = jnp.zeros(architecture.width, dtype) if choices.norm == "layer" else None
+        self.positions = None
+        if not choices.rotary:
+            shape_of_positions = architecture.length, architecture.width
+            self.positions = DEVIATION * jax.random.normal(jax.random.fold_in(table_key, 1), shape_of_positions, dtype)
         self.head = None if architecture.tied else DEVIATION * jax.random.normal(head_key, shape, dtype)
         self.architecture, self.files = architecture, files
 
@@ -277,8 +377,8 @@ class Transformer(equinox.Module):
         for block in self.blocks:
             apply = functools.partial(Block.__call__, wanted=wanted if block is self.blocks[-1] else 0)
             apply = jax.checkpoint(apply) if remat else apply
-            x = apply(block, x, turns, unseen[self.architecture.window(block.layer)])[0]
-        return rms_norm(x, self.norm, self.architecture.epsilon)
+            x = apply(block, x, *self._of_layer(block.layer, turns, unseen))[0]
+        return normalise(x, self.norm, self.norm_bias, self.architecture)
 
     def attention(
         self, tokens: Int[Array, "batch time"], mask: Bool[Array, "batch time"] | None = None
@@ -291,14 +391,14 @@ class Transformer(equinox.Module):
         x, turns, unseen = self._open(tokens, mask)
         found = []
         for block in self.blocks:
-            weight, now = block.attention(x, turns, unseen[self.architecture.window(block.layer)])
+            weight, now = block.attention(x, *self._of_layer(block.layer, turns, unseen))
             found.append(weight.reshape(len(weight), -1, *weight.shape[-2:]))
             x = block.mix_values(x, weight, now)
         return jnp.stack(found)
 
     def _open(
         self, tokens: Int[Array, "batch time"], mask: Bool[Array, "batch time"] | None
-    ) -> tuple[Float[Array, "batch time width"], Turns, dict[int, Float[Array, "#batch time length"]]]:
+    ) -> tuple[Float[Array, "batch time width"], tuple[Turns, ...], dict[int, Float[Array, "#batch time length"]]]:
         """Return the input of the blocks for whole texts, as `_begin` does."""
         self._check_length(tokens.shape[1])
         if mask is None:
@@ -307,15 +407,19 @@ class Transformer(equinox.Module):
         else:
             position = jnp.maximum(jnp.cumsum(mask, axis=1) - 1, 0)
             there = jnp.where(mask, position, NOTHING)
-        turns = turn_table(tokens.shape[1], self.architecture.rope, self.architecture.size)
-        return self._begin(tokens, turns, position, there)
+        return self._begin(tokens, self._turn_tables(tokens.shape[1]), position, there)
 
     def logits(self, hidden: Float[Array, "*batch width"]) -> Float[Array, "*batch vocabulary"]:
         """Return the logits, in float32, of the result of `hidden`."""
         head = self.table if self.head is None else self.head
         *batch, width = hidden.shape  # one matrix, as in `Projection`
         found = jnp.einsum("bw,vw->bv", hidden.reshape(-1, width), head, preferred_element_type=jnp.float32)
-        return found.reshape(*batch, -1)
+        return self.scale_logits(found.reshape(*batch, -1))
+
+    def scale_logits(self, logits: Float[Array, "*batch vocabulary"]) -> Float[Array, "*batch vocabulary"]:
+        """Scale and bound the products of hidden states and the head, as the family does."""
+        scale = self.architecture.logit_scale
+        return cap(logits if scale == 1 else logits * scale, self.architecture.logit_cap)
 
     def cache(self, batch: int, length: int) -> Cache:
         """Return an empty cache for `batch` rows and `length` columns."""
@@ -323,7 +427,7 @@ class Transformer(equinox.Module):
         shape = batch, self.architecture.kv_heads, length, self.architecture.size
         past = Past(jnp.zeros(shape, self.dtype), jnp.zeros(shape, self.dtype))
         position = jnp.full((batch, length), NOTHING, jnp.int32)
-        turns = turn_table(length, self.architecture.rope, self.architecture.size)
+        turns = self._turn_tables(length)
         return Cache((past,) * len(self.blocks), turns, position, jnp.int32(0), jnp.zeros(batch, jnp.int32))
 
     def grow_cache(self, cache: Cache, columns: int) -> Cache:
@@ -332,8 +436,7 @@ class Transformer(equinox.Module):
         self._check_length(length)
         layers = jax.tree.map(lambda x: jnp.pad(x, ((0, 0), (0, 0), (0, columns), (0, 0))), cache.layers)
         position = jnp.pad(cache.position, ((0, 0), (0, columns)), constant_values=NOTHING)
-        turns = turn_table(length, self.architecture.rope, self.architecture.size)
-        return cache._replace(layers=layers, turns=turns, position=position)
+        return cache._replace(layers=layers, turns=self._turn_tables(length), position=position)
 
     def repeat_rows(self, cache: Cache, times: int) -> Cache:
         """Return a cache with each row repeated `times` times, one after another, so that texts can share one
@@ -359,28 +462,44 @@ class Transformer(equinox.Module):
         x, turns, unseen = self._begin(tokens, cache.turns, position, there)
         layers = []
         for block, past in zip(self.blocks, cache.layers, strict=True):
-            x, now = block(x, turns, unseen[self.architecture.window(block.layer)], past, cache.count)
+            x, now = block(x, *self._of_layer(block.layer, turns, unseen), past, cache.count)
             layers.append(now)
         following = cache.following + jnp.sum(mask, axis=1, dtype=jnp.int32)
         after = Cache(tuple(layers), cache.turns, there, cache.count + tokens.shape[1], following)
-        return rms_norm(x, self.norm, self.architecture.epsilon), after
+        return normalise(x, self.norm, self.norm_bias, self.architecture), after
+
+    def _of_layer(
+        self, layer: int, turns: tuple[Turns, ...], unseen: dict[int, Float[Array, "#batch time length"]]
+    ) -> tuple[Turns, Float[Array, "#batch time length"]]:
+        """Return the turns and the mask of unseen keys of a layer."""
+        return turns[self.architecture.rope_place(layer)], unseen[self.architecture.window(layer)]
+
+    def _turn_tables(self, length: int) -> tuple[Turns, ...]:
+        """Return the angles of all positions, for each kind of layer."""
+        size = self.architecture.size
+        return tuple(turn_table(length, rope, size) for rope in self.architecture.ropes)
 
     def _begin(
         self,
         tokens: Int[Array, "batch time"],
-        turns: Turns,
+        turns: tuple[Turns, ...],
         position: Int[Array, "#batch time"],
         there: Int[Array, "#batch length"],
-    ) -> tuple[Float[Array, "batch time width"], Turns, dict[int, Float[Array, "#batch time length"]]]:
+    ) -> tuple[Float[Array, "batch time width"], tuple[Turns, ...], dict[int, Float[Array, "#batch time length"]]]:
         """Return the input of the blocks, the turns of its positions, and for each length of a window the mask of
         unseen keys.
         """
-        cosine, sine = (table[position] for table in turns)
+        turned = tuple((cosine[position], sine[position]) for cosine, sine in turns)
         query, key = position[:, :, None], there[:, None, :]
         sees = (key >= 0) & (key <= query)
         windows = {self.architecture.window(block.layer) for block in self.blocks}
         unseen = {size: jnp.where(sees & (key > query - size) if size else sees, 0.0, NEVER) for size in windows}
-        return self.table[tokens], (cosine, sine), unseen
+        x = self.table[tokens]
+        if self.architecture.embedding_scale != 1:
+            x = x * jnp.asarray(self.architecture.embedding_scale, x.dtype)
+        if self.positions is not None:
+            x = x + self.positions[position]
+        return x, turned, unseen
 
     def _check_length(self, length: int) -> None:
         """Raise `ForageError` for a text that is longer than the transformer was made for."""

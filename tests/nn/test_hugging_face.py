@@ -15,9 +15,10 @@ from language_helpers import draw
 from forage.core.text.chat import CHATML, CHATML_TOKENS
 from forage.core.text.own import BytePairs
 from forage.core.text.tokenizer import Tokenizer
-from forage.nn.language.architecture import Architecture, Rope
+from forage.nn.language.architecture import Architecture
 from forage.nn.language.directory import ends, load_adapters, save_adapters, with_tokens
 from forage.nn.language.generate import generate
+from forage.nn.language.positions import Rope
 from forage.nn.transformer import Transformer
 from forage.ops.sampling import Sampling, log_distribution
 

@@ -14,9 +14,10 @@ from tiers import gate_cases
 
 from forage.core.types import ForageError
 from forage.nn.language import lora
-from forage.nn.language.architecture import Architecture, Rope
+from forage.nn.language.architecture import Architecture
 from forage.nn.language.directory import ends, load_adapters, save_adapters, with_tokens
 from forage.nn.language.generate import SharedPrefix, generate, last_hidden, log_probabilities, pad_left, write_tokens
+from forage.nn.language.positions import Rope
 from forage.nn.transformer import Transformer
 from forage.ops.sampling import Sampling
 
@@ -308,7 +309,7 @@ def test_files_hold_every_bit(dtype, tmp_path):
 
 
 CHANGES = {
-    "unknown": ({"model_type": "gpt2"}, r"names the model_type 'gpt2'; Forage reads llama, mistral, qwen2, "),
+    "unknown": ({"model_type": "bert"}, r"names the model_type 'bert'; Forage reads llama, mistral, qwen2, "),
     "lacking": ({"hidden_size": None}, r"lacks 'hidden_size'"),
     "activation": ({"hidden_act": "gelu"}, r"names the activation 'gelu'; Forage reads 'silu'"),
     "rope": ({"rope_scaling": {"rope_type": "yarn", "factor": 2}}, r"scales rotary positions by 'yarn'"),
@@ -379,7 +380,7 @@ def test_adapters_in_files(tmp_path):
         ({"family": "qwen2", "attention_bias": False}, "cannot have attention_bias=False"),
         ({"rotated": (True, False)}, "of the family llama cannot have layers without positions"),
         ({"windows": (3,)}, "windows has an entry for each of the 2 layers, or none"),
-        ({"rope": Rope(kind="yarn")}, "Rotary positions of the kind 'yarn' are unknown"),
+        ({"rope": Rope(kind="yarm")}, "Rotary positions of the kind 'yarm' are unknown"),
         ({"rope": Rope(kind="llama3")}, "'llama3' need original > 0"),
     ],
     ids=str,

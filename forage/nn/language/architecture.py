@@ -1,19 +1,16 @@
 """The sizes and choices that make a decoder-only transformer one of a family.
 
-All families are pre-normalised blocks of attention and a gated MLP (`forage/nn/transformer.py`); what differs between
-them is a few choices, which `FAMILIES` lists as transformers 5.24 makes them (models/*/configuration_*.py and
-modeling_*.py). SmolLM and SmolLM2 are of the family `llama`; SmolLM3 is one of its own.
+All families are blocks of attention and an MLP (`forage/nn/transformer.py`); what differs between them is a few
+choices, which `FAMILIES` lists as transformers 5.24 makes them (models/*/configuration_*.py and modeling_*.py). SmolLM
+and SmolLM2 are of the family `llama`, Phi-4-mini is of `phi3`; SmolLM3 is one of its own.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float
-
 from forage.core.errors import ForageError, nearest
+from forage.nn.language.positions import Rope
 
 
 class Family(NamedTuple):
@@ -22,50 +19,58 @@ class Family(NamedTuple):
     attention_bias: tuple[bool, ...] = (False, True)  # of queries, keys and values
     out_bias: bool | None = None  # of what attention returns; `None`: as those
     mlp_bias: bool = False  # whether an MLP may have biases
-    head_norm: bool = False  # whether each head of queries and keys is normalised
+    head_norm: str = ""  # what of queries and keys is normalised: each head, or all heads as a whole
     windows: str = "none"  # which layers may have a window: none, each, or all alike
     unrotated: bool = False  # whether layers may be without positions
+    norm: str = "root"  # root mean square; shifted, the same times 1 + scale; or layer, which has a mean and a bias too
+    placement: str = "before"  # of norms: before attention and MLP, behind them, or both
+    activation: str = "silu"  # of the MLP: silu, or gelu by its approximation with tanh
+    gated: bool = True  # whether the MLP's units are multiplied by a gate
+    rotary: bool = True  # whether positions turn queries and keys; else each has a vector that is learned
+    experts: bool = False  # whether MLPs are some of many experts, chosen for each token
+    caps: bool = False  # whether logits of attention and of tokens may be bounded
+    local_rope: bool = False  # whether layers with a window have rotary positions of their own
+    scales: tuple[str, ...] = ()  # which numbers of `SCALES` may be other than 1
 
 
 FAMILIES = {
     "llama": Family(mlp_bias=True),
     "mistral": Family(attention_bias=(False,), windows="all"),
     "qwen2": Family(attention_bias=(True,), out_bias=False, windows="each"),
-    "qwen3": Family(head_norm=True, windows="each"),
+    "qwen3": Family(head_norm="head", windows="each"),
+    "qwen3_moe": Family(head_norm="head", windows="all", experts=True),
     "smollm3": Family(mlp_bias=True, windows="each", unrotated=True),
+    "phi3": Family(attention_bias=(False,), windows="all"),
+    "olmo2": Family(head_norm="whole", placement="behind"),
+    "granite": Family(mlp_bias=True, scales=("attention", "embedding", "residual", "logit")),
+    "gemma2": Family(
+        norm="shifted",
+        placement="both",
+        activation="gelu",
+        windows="each",
+        caps=True,
+        scales=("attention", "embedding"),
+    ),
+    "gemma3_text": Family(
+        norm="shifted",
+        placement="both",
+        activation="gelu",
+        head_norm="head",
+        windows="each",
+        caps=True,
+        local_rope=True,
+        scales=("attention", "embedding"),
+    ),
+    "gpt2": Family(
+        attention_bias=(True,),
+        mlp_bias=True,
+        norm="layer",
+        activation="gelu",
+        gated=False,
+        rotary=False,
+    ),
 }
-ROPES = ("default", "linear", "dynamic", "llama3")
-
-
-class Rope(NamedTuple):
-    """Rotary positions: the angle of pair i at position t is t f_i, with f_i = base^(-2 i / head size).
-
-    - `linear`: f_i / factor.
-    - `llama3`: f_i / factor where the wavelength 2 pi / f_i is above `original` / `low`; f_i where it is below
-      `original` / `high`; and in between a mixture by s = (original / wavelength - low) / (high - low).
-    - `dynamic`: as without scaling up to `original` tokens. Beyond, transformers turns all keys anew with each longer
-      batch, so that what is sampled token by token differs from what is scored at once; longer texts are refused here.
-    """
-
-    base: float = 10_000.0
-    kind: str = "default"
-    factor: float = 1.0
-    low: float = 1.0
-    high: float = 4.0
-    original: int = 0  # tokens of the texts that it was trained with before it was scaled
-
-    def frequencies(self, size: int) -> Float[np.ndarray, " half"]:
-        """Return the angle of each pair of a head's numbers, for one position."""
-        plain = 1 / self.base ** (np.arange(0, size, 2, dtype=np.float32) / size)
-        if self.kind == "linear":
-            return plain / np.float32(self.factor)
-        if self.kind != "llama3":
-            return plain
-        wavelength = 2 * np.pi / plain
-        smooth = (self.original / wavelength - self.low) / (self.high - self.low)
-        mixed = smooth * plain + (1 - smooth) * plain / self.factor
-        found = np.where(wavelength > self.original / self.low, plain / self.factor, mixed)
-        return np.where(wavelength < self.original / self.high, plain, found).astype(np.float32)
+SCALES = "attention", "embedding", "residual", "logit"
 
 
 class Architecture(NamedTuple):
@@ -87,6 +92,18 @@ class Architecture(NamedTuple):
     windows: tuple[int, ...] = ()  # of each layer: how many tokens it looks back on, itself counted; 0: all. (): all 0
     rotated: tuple[bool, ...] = ()  # of each layer: whether it knows positions. (): all
     tied: bool = True  # whether logits are products with the vectors that tokens come in as
+    attention_scale: float = 0.0  # factor of the logits of attention; 0: 1 / sqrt(head size)
+    embedding_scale: float = 1.0  # factor of the vectors that tokens come in as
+    residual_scale: float = 1.0  # factor of what attention and MLP add
+    logit_scale: float = 1.0  # factor of logits
+    attention_cap: float = 0.0  # bound c of attention's logits, c tanh(logit / c); 0: none
+    logit_cap: float = 0.0  # bound of logits; 0: none
+    local_rope: Rope | None = None  # rotary positions of layers with a window; `None`: as of all others
+    experts: int = 0  # MLPs of a layer, of which each token has some; 0: one MLP, of all tokens
+    chosen: int = 0  # experts of a token, those of its largest probabilities
+    expert_inner: int = 0  # units of an expert
+    normalised: bool = False  # whether the probabilities of the chosen experts are made to sum to 1
+    dense: tuple[bool, ...] = ()  # of each layer: whether it has one MLP all the same. (): none
 
     def check(self) -> None:
         """Raise `ForageError` for sizes that do not divide, and for choices that the family does not have."""
@@ -101,19 +118,25 @@ class Architecture(NamedTuple):
                 f"A transformer of width {self.width} has no {self.heads} equal heads; its width must be a multiple of "
                 f"its heads, or head_size be given."
             )
-        if self.size % 2:
-            raise ForageError(f"Rotary positions turn pairs of numbers, and a head of {self.size} is odd.")
         if self.heads % self.kv_heads:
             raise ForageError(f"{self.heads} heads cannot share {self.kv_heads} of keys; take a number that divides.")
-        for name in ("windows", "rotated"):
+        for name in ("windows", "rotated", "dense"):
             if len(getattr(self, name)) not in (0, self.layers):
                 raise ForageError(f"{name} has an entry for each of the {self.layers} layers, or none.")
         self._check_family(family)
-        self._check_rope()
+        if family.rotary:
+            for rope in {self.rope, self.local_rope or self.rope}:
+                rope.check(self.size)
+        if self.experts and not 1 <= self.chosen <= self.experts:
+            raise ForageError(f"A token has 1 to {self.experts} of {self.experts} experts, not {self.chosen}.")
+        if self.experts and self.expert_inner < 1:
+            raise ForageError(f"expert_inner of a transformer is 1 or more, not {self.expert_inner}.")
 
     def _check_family(self, family: Family) -> None:
         """Raise `ForageError` for choices that the family does not have."""
         windows = set(self.windows) - {0}
+        usual, named = self._field_defaults, [f"{name}_scale" for name in SCALES if name not in family.scales]
+        scaled = [name for name in named if getattr(self, name) != usual[name]]
         wrong = None
         if self.attention_bias not in family.attention_bias:
             wrong = f"attention_bias={self.attention_bias}"
@@ -125,18 +148,16 @@ class Architecture(NamedTuple):
             wrong = f"windows {self.windows} of different lengths" if len(windows) > 1 else "layers without its window"
         elif not all(self.rotated) and not family.unrotated:
             wrong = "layers without positions"
+        elif scaled:
+            wrong = f"{scaled[0]}={getattr(self, scaled[0])}"
+        elif (self.attention_cap or self.logit_cap) and not family.caps:
+            wrong = "bounds of its logits"
+        elif self.local_rope is not None and not family.local_rope:
+            wrong = "positions of layers with a window"
+        elif bool(self.experts) != family.experts:
+            wrong = "experts" if self.experts else "no experts"
         if wrong:
             raise ForageError(f"A transformer of the family {self.family} cannot have {wrong}.")
-
-    def _check_rope(self) -> None:
-        """Raise `ForageError` for rotary positions that are unknown or lack a number."""
-        rope = self.rope
-        if rope.kind not in ROPES:
-            raise ForageError(f"Rotary positions of the kind {rope.kind!r} are unknown{nearest(rope.kind, ROPES)}")
-        if rope.kind == "llama3" and not (rope.original > 0 and rope.high > rope.low > 0 and rope.factor > 0):
-            raise ForageError("Rotary positions of the kind 'llama3' need original > 0, factor > 0 and high > low > 0.")
-        if rope.kind == "linear" and not rope.factor > 0:
-            raise ForageError(f"Rotary positions of the kind 'linear' need a factor above 0, not {rope.factor}.")
 
     def canonical(self) -> Architecture:
         """Return the same architecture in its shortest form, which alone may be compared."""
@@ -146,7 +167,10 @@ class Architecture(NamedTuple):
             head_size=0 if self.head_size * self.heads == self.width else self.head_size,
             windows=self.windows if any(self.windows) else (),
             rotated=() if all(self.rotated) else self.rotated,
-            rope=Rope(self.rope.base) if self.rope.kind == "default" else rope,
+            rope=self.rope._replace(original=0, factor=1.0) if self.rope.kind == "default" else rope,
+            attention_scale=0.0 if self.attention_scale == self.size**-0.5 else self.attention_scale,
+            local_rope=self.local_rope if any(self.windows) and self.local_rope != self.rope else None,
+            dense=self.dense if any(self.dense) else (),
         )
 
     @property
@@ -162,40 +186,37 @@ class Architecture(NamedTuple):
     @property
     def longest(self) -> int:
         """Return the largest number of tokens of a text."""
-        return min(self.length, self.rope.original or self.length) if self.rope.kind == "dynamic" else self.length
+        cut = self.rope.kind in ("dynamic", "longrope")
+        return min(self.length, self.rope.original or self.length) if cut else self.length
+
+    @property
+    def choices(self) -> Family:
+        """Return the choices of the family."""
+        return FAMILIES[self.family]
 
     @property
     def out_bias(self) -> bool:
         """Return whether the output projection of attention has a bias."""
-        own = FAMILIES[self.family].out_bias
+        own = self.choices.out_bias
         return self.attention_bias if own is None else own
 
     @property
-    def head_norm(self) -> bool:
-        """Return whether each head of queries and keys is normalised."""
-        return FAMILIES[self.family].head_norm
+    def ropes(self) -> tuple[Rope, ...]:
+        """Return the different rotary positions of layers."""
+        return (self.rope,) if self.local_rope is None else (self.rope, self.local_rope)
+
+    def rope_place(self, layer: int) -> int:
+        """Return the place of a layer's rotary positions in `ropes`."""
+        return int(self.local_rope is not None and self.window(layer) > 0)
+
+    def is_sparse(self, layer: int) -> bool:
+        """Return whether a layer has experts."""
+        return self.experts > 0 and not (self.dense and self.dense[layer])
 
     def window(self, layer: int) -> int:
         """Return the number of tokens in a layer's attention window; 0 for all."""
         return self.windows[layer] if self.windows else 0
 
     def turns(self, layer: int) -> bool:
-        """Return whether a layer knows positions."""
-        return self.rotated[layer] if self.rotated else True
-
-
-def turn_table(length: int, rope: Rope, size: int) -> tuple[Float[Array, "length half"], Float[Array, "length half"]]:
-    """Return cosine and sine of the angles by which queries and keys at each position are turned, in float32."""
-    angle = jnp.arange(length, dtype=jnp.float32)[:, None] * jnp.asarray(rope.frequencies(size))
-    return jnp.cos(angle), jnp.sin(angle)
-
-
-def rotate_pairs(
-    x: Float[Array, "batch time heads size"],
-    cosine: Float[Array, "#batch time half"],
-    sine: Float[Array, "#batch time half"],
-) -> Float[Array, "batch time heads size"]:
-    """Turn each pair of numbers (i, i + size / 2) of each head (Su et al., 2021, "RoFormer", arXiv 2104.09864)."""
-    a, b = jnp.split(x.astype(jnp.float32), 2, axis=-1)
-    cosine, sine = cosine[:, :, None], sine[:, :, None]
-    return jnp.concatenate([a * cosine - b * sine, a * sine + b * cosine], axis=-1).astype(x.dtype)
+        """Return whether a layer turns queries and keys by their positions."""
+        return self.choices.rotary and (self.rotated[layer] if self.rotated else True)

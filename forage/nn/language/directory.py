@@ -20,7 +20,8 @@ import numpy as np
 from forage.core.errors import ForageError
 from forage.core.text.tokenizer import named_ends
 from forage.nn.language import lora
-from forage.nn.language.architecture import FAMILIES, Architecture, Rope
+from forage.nn.language.architecture import Architecture
+from forage.nn.language.positions import Rope
 from forage.nn.transformer import Projection, Transformer
 
 DTYPES = "float32", "bfloat16", "float16"
@@ -231,8 +232,8 @@ def read_architecture(config: dict[str, Any], directory: Path) -> Architecture:
     """Return the sizes that a configuration names. Raise `ForageError` for an unsupported configuration."""
     where = f"config.json in {directory}"
     family = config.get("model_type")
-    if family not in FAMILIES:
-        raise ForageError(f"{where} names the model_type {family!r}; Forage reads {', '.join(FAMILIES)}.")
+    if family not in CLASSES:
+        raise ForageError(f"{where} names the model_type {family!r}; Forage reads {', '.join(CLASSES)}.")
     if missing := [name for name in SIZES.values() if name not in config]:
         raise ForageError(f"{where} lacks {missing[0]!r}.")
     if (activation := config.get("hidden_act", "silu")) != "silu":

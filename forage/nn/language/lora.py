@@ -99,7 +99,7 @@ def map_projections(network: Transformer, change: Callable[[int, str, Projection
     """Return the transformer with each projection of each block changed, by its layer and name."""
 
     def block(layer: int, old: Block) -> Block:
-        names = tuple(projections(network.architecture))
+        names = tuple(projections(network.architecture, layer))
         new = [change(layer, name, getattr(old, name)) for name in names]
         return equinox.tree_at(lambda one: [getattr(one, name) for name in names], old, new)
 

@@ -20,7 +20,8 @@ from forage.core import prng
 from forage.core.ports import Part
 from forage.core.spaces import Tokens
 from forage.core.types import ForageError, Spec
-from forage.nn.language.architecture import Architecture, Rope
+from forage.nn.language.architecture import Architecture
+from forage.nn.language.positions import Rope
 from forage.nn.transformer import Transformer
 
 Tree = TypeVar("Tree")
@@ -74,18 +75,22 @@ class PretrainedModel(Part):
 def sizes_of(network: Transformer) -> str:
     """Return the full description of a transformer, without its weights, as JSON."""
     architecture = network.architecture
-    said = {**architecture._asdict(), "rope": architecture.rope._asdict()}
+    ropes = {"rope": architecture.rope, "local_rope": architecture.local_rope}
+    said = architecture._asdict() | {name: rope and rope._asdict() for name, rope in ropes.items()}
     return json.dumps({"architecture": said, "dtype": str(network.dtype), "files": network.files})
 
 
 def from_sizes(sizes: str) -> Transformer:
     """Return the structure that `sizes_of` wrote, with shapes in place of weights."""
     said = json.loads(sizes)
-    named = said["architecture"]
-    rest: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in named.items() if name != "rope"
-    }
-    architecture = Architecture(**rest, rope=Rope(**named["rope"]))
+
+    def fields(named: dict[str, Any]) -> dict[str, Any]:
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
+
+    ropes = {"rope", "local_rope"}
+    named = fields(said["architecture"])
+    named |= {name: Rope(**fields(named[name])) for name in ropes & set(named) if named[name] is not None}
+    architecture = Architecture(**named)
     dtype = jnp.dtype(said["dtype"])
     return jax.eval_shape(lambda: Transformer(prng.key(0), architecture, dtype, said["files"]))
 
