@@ -344,7 +344,8 @@ def check_readable(path: Path) -> Iterator[None]:
 def load_tree(path: Path, like: PyTree, prefix: str = "") -> tuple[PyTree, dict[str, Any]]:
     """Load a tree with the structure, shapes and dtypes of `like` (arrays or shapes). Return it and the header.
 
-    `prefix` names a part of what was saved, such as `.learner.agent`: that alone is read.
+    Numbers of 16 bits become float32 where `like` has that, which keeps their values. `prefix` names a part of what was
+    saved, such as `.learner.agent`: that alone is read.
     """
     header, found = _leaves(path, prefix)
     expected = [(prefix + name, leaf) for name, leaf in named_leaves(like)]
@@ -364,7 +365,8 @@ def load_tree(path: Path, like: PyTree, prefix: str = "") -> tuple[PyTree, dict[
             continue
         if is_key(wanted):  # keys travel as their bits
             wanted = jax.eval_shape(jax.random.key_data, wanted)
-        if leaf.shape != wanted.shape or leaf.dtype != wanted.dtype:
+        widened = wanted.dtype == np.float32 and leaf.dtype.name in ("bfloat16", "float16")
+        if leaf.shape != wanted.shape or (leaf.dtype != wanted.dtype and not widened):
             raise ForageError(
                 f"{path} was written with other sizes: {name} is {leaf.dtype}{list(leaf.shape)} there and "
                 f"{wanted.dtype}{list(wanted.shape)} here."
@@ -373,7 +375,7 @@ def load_tree(path: Path, like: PyTree, prefix: str = "") -> tuple[PyTree, dict[
     for name, wanted in expected:
         array: Any = found[name].read()
         if not isinstance(wanted, Bytes):
-            array = jax.numpy.asarray(array)
+            array = jax.numpy.asarray(array) if is_key(wanted) else jax.numpy.asarray(array, wanted.dtype)
             array = jax.random.wrap_key_data(array, impl=generator_of(wanted)) if is_key(wanted) else array
         arrays.append(array)
     return jax.tree.unflatten(jax.tree.structure(like), arrays), header

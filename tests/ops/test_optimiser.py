@@ -1,9 +1,11 @@
 """Optimisers: steps of Adan and of overshoot-bounded gradient descent by hand."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
-from forage.ops.optimiser import make_named_optimiser, obgd
+from forage.ops.optimiser import Masters, make_named_optimiser, obgd
 
 
 def test_adan_by_hand():
@@ -36,3 +38,22 @@ def test_overshoot_is_bounded_by_hand():
     np.testing.assert_allclose(moves["a"], -3 * 0.5 / 12.3 * np.array([3.1, 1]), rtol=1e-6)
     np.testing.assert_allclose(moves["b"], 0, atol=1e-8)
     assert not any(np.any(z) for z in state.trace.values())  # the trace was cut after the step
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+def test_steps_of_rounded_weights_are_made_in_float32(dtype):
+    # Adam's first step is the learning rate for any gradient, and 16 bits cannot hold it next to 0.02
+    optimiser, exact = make_named_optimiser("adam", 1e-6, 1.0), jnp.array([0.02, -0.3, 0.0], jnp.float32)
+    weights = {"w": exact.astype(dtype), "head": jnp.float32(0.5)}
+    gradient = {"w": jnp.array([1e-3, -1e-4, 1e-2], dtype), "head": jnp.float32(1e-4)}
+    state = optimiser.init(weights)
+    assert isinstance(state, Masters)
+    assert {leaf.dtype.name for leaf in jax.tree.leaves(state)} == {"float32", "int32"}
+    stepped, state = optimiser.step(gradient, state, weights)
+    begun = np.asarray(weights["w"], np.float32)
+    np.testing.assert_allclose(state.weights["w"] - begun, [-1e-6, 1e-6, -1e-6], rtol=0.02)
+    np.testing.assert_array_equal(stepped["w"], state.weights["w"].astype(dtype))
+    assert stepped["w"].dtype == dtype and stepped["head"].dtype == jnp.float32
+    # With the weights that were rounded at hand, the masters are those
+    np.testing.assert_array_equal(optimiser.init(weights, weights | {"w": exact}).weights["w"], exact)
+    assert not isinstance(optimiser.init({"w": exact}), Masters)
