@@ -21,6 +21,7 @@ CHATML = (
 """A template for Forage's own tokenizers: the form that Qwen and SmolLM use."""
 CHATML_TOKENS = "<|im_start|>", "<|im_end|>"
 """The special tokens it needs."""
+BEGIN, END = "forage_generation_begin", "forage_generation_end"  # names of the marks around a model's own text
 
 
 def render(
@@ -29,15 +30,34 @@ def render(
     tools: Sequence[Mapping[str, Any]] | None,
     answer: bool,
     more: Mapping[str, Any],
+    date: str | None = None,
 ) -> str:
     """Return a dialogue as one text. See `Tokenizer.chat`."""
     compiled = compile_template(template)
     from jinja2 import TemplateError
 
+    now = datetime.datetime.now() if date is None else read_date(date)
+    names: dict[str, Any] = {
+        "messages": messages,
+        "tools": tools,
+        "documents": None,
+        "add_generation_prompt": answer,
+        "strftime_now": now.strftime,
+        BEGIN: "",
+        END: "",
+    }
     try:
-        return compiled.render(messages=messages, tools=tools, documents=None, add_generation_prompt=answer, **more)
-    except (TemplateError, TypeError) as error:
+        return compiled.render(names | dict(more))
+    except (TemplateError, TypeError, KeyError, AttributeError, ValueError) as error:
         raise ForageError(f"The chat template refuses these messages: {error}.") from None
+
+
+def read_date(date: str) -> datetime.datetime:
+    """Return the date of a text such as 2026-12-31. Raise `ForageError` for another form."""
+    try:
+        return datetime.datetime.fromisoformat(date)
+    except (TypeError, ValueError):
+        raise ForageError(f"A date for a chat template is written as 2026-12-31, unlike {date!r}.") from None
 
 
 @functools.lru_cache(maxsize=16)
@@ -51,22 +71,22 @@ def compile_template(template: str) -> Any:
         raise ForageError("Chat templates need an extra: pip install 'forage-rl[language]'.") from None
 
     class Generation(Extension):
-        """Renders `{% generation %}`, the mark around a model's own text, as its content."""
+        """Renders `{% generation %}`, the mark around a model's own text, as its content between two marks."""
 
         tags = {"generation"}
 
         def parse(self, parser: Any) -> Any:
             line = next(parser.stream).lineno
             body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-            return nodes.Scope(body, lineno=line)
+            begin, end = (nodes.Output([nodes.Name(name, "load")], lineno=line) for name in (BEGIN, END))
+            return nodes.Scope([begin, *body, end], lineno=line)
 
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
     )
     environment.filters["tojson"] = tojson
-    ours: dict[str, Any] = {"raise_exception": refuser(TemplateError)}
-    ours["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
-    environment.globals.update(ours)
+    refuse: dict[str, Any] = {"raise_exception": refuser(TemplateError)}
+    environment.globals.update(refuse)
     try:
         return environment.from_string(template)
     except TemplateError as error:

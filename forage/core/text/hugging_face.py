@@ -61,6 +61,10 @@ class HuggingFace(Tokenizer):
     def encode(self, text: str, around: bool = False) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=around).ids
 
+    def encode_spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        found = self._tokenizer.encode(text, add_special_tokens=False)
+        return found.ids, found.offsets
+
     def decode(self, tokens: Iterable[int], special: bool = False) -> str:
         return self._tokenizer.decode([int(token) for token in tokens], skip_special_tokens=not special)
 

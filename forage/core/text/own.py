@@ -53,6 +53,9 @@ class Characters(OwnTokenizer):
     def text(self, pieces: list[int]) -> str:
         return "".join(self.characters[piece] for piece in pieces)
 
+    def piece_bytes(self, piece: int) -> bytes:
+        return self.characters[piece].encode()
+
     def model(self) -> dict[str, Any]:
         return {
             "pre_tokenizer": None,
@@ -105,6 +108,9 @@ class BytePairs(OwnTokenizer):
 
     def text(self, pieces: list[int]) -> str:
         return b"".join(self.bytes[piece] for piece in pieces).decode(errors="replace")
+
+    def piece_bytes(self, piece: int) -> bytes:
+        return self.bytes[piece]
 
     def model(self) -> dict[str, Any]:
         letters = alphabet()

@@ -6,6 +6,7 @@ read, and read it without either.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -59,6 +60,10 @@ class Tokenizer:
         """
         raise NotImplementedError
 
+    def encode_spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Return the tokens of a text, and the range of characters that each token covers."""
+        raise NotImplementedError
+
     def decode(self, tokens: Iterable[int], special: bool = False) -> str:
         """Return the text of tokens. `special`: with the names of special ones, which are left out otherwise."""
         raise NotImplementedError
@@ -72,6 +77,7 @@ class Tokenizer:
         messages: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]] | None = None,
         answer: bool = True,
+        date: str | None = None,
         **more: Any,
     ) -> str:
         """Return the text of a dialogue by the chat template (extra `language`).
@@ -80,6 +86,7 @@ class Tokenizer:
             messages: Each has a `role`, such as user, and `content`.
             tools: What the model may call, for templates that say so.
             answer: Whether the text ends where the model's answer begins.
+            date: The date that a template writes, as 2026-12-31; the present one if it is missing.
             more: Further names that the template asks for, such as `enable_thinking`.
 
         Raise `ForageError` in one sentence where there is no template, and where it refuses the messages.
@@ -93,7 +100,7 @@ class Tokenizer:
         names = {"pad": self.pad, "eos": self.end, "bos": self.begin}
         by_id = {number: name for name, number in self.special.items()}
         tokens = {f"{name}_token": by_id[number] for name, number in names.items() if number in by_id}
-        return chat.render(self.template, messages, tools, answer, {**tokens, **more})
+        return chat.render(self.template, messages, tools, answer, {**tokens, **more}, date)
 
 
 def named_ends(generation: dict[str, Any] | None, config: dict[str, Any] | None) -> tuple[int, ...]:
@@ -139,8 +146,24 @@ class OwnTokenizer(Tokenizer):
                 run = []
         return "".join([*text, self.text(run)])
 
+    def encode_spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        tokens = self.encode(text)
+        names = list(self.special)
+        sizes = [
+            len(names[token].encode() if token < len(names) else self.piece_bytes(token - len(names)))
+            for token in tokens
+        ]
+        ends = list(itertools.accumulate(sizes))
+        # The character of each byte: a token may be a part of one.
+        owner = [place for place, character in enumerate(text) for _ in character.encode()]
+        return tokens, [(owner[end - size], owner[end - 1] + 1) for size, end in zip(sizes, ends, strict=True)]
+
     def pieces(self, text: str) -> list[int]:
         """Return the tokens of a text without special ones."""
+        raise NotImplementedError
+
+    def piece_bytes(self, piece: int) -> bytes:
+        """Return the bytes of a piece, which are counted from 0."""
         raise NotImplementedError
 
     def text(self, pieces: list[int]) -> str:
