@@ -25,7 +25,7 @@ from forage.environments.adapters.gymnasium.atari import is_atari
 from forage.environments.adapters.gymnasium.make import OURS
 from forage.environments.batches import build_batch, parameter_names, takes_a_number
 from forage.environments.plain import to_plain
-from forage.environments.registry import HostFactory, make, spec_of
+from forage.environments.registry import HostFactory, complete_options, make, spec_of
 
 
 class World(NamedTuple):
@@ -69,6 +69,7 @@ def resolve_environment(
         return short(found), environment, {"id": full_target(found), "options": to_plain(found, options)}
     if isinstance(given, str):
         given = bare(given)
+        options = complete_options(given, options)
         config = {
             "id": full_target(given) if ":" in given else given,
             "options": to_plain(given, options) if options else {},

@@ -282,6 +282,14 @@ def _check_options(name: str, cls: type[Any], options: Mapping[str, Any]) -> Non
             raise ForageError(f"{option} of {name} is {kind}, such as {str(usual).lower()}, not {value!r}.")
 
 
+def complete_options(id: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of an environment with those that a run fixes when it starts, such as a template's date."""
+    prefix = id.partition(":")[0]
+    if not options.get("chat") or not (prefix == "text" or (prefix not in SUITES and is_family(_own_class(id)))):
+        return dict(options)
+    return _names(SUITES["text"]).complete_options(options)
+
+
 def _call(name: str, cls: Any, given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
     try:
         return cls(**{**given, **options})

@@ -26,7 +26,7 @@ from forage.core.ports import Environment
 from forage.core.spaces import Tokens
 from forage.core.text import named
 from forage.environments.text.environment import TextEnvironment
-from forage.environments.text.form import Form
+from forage.environments.text.form import Context, Form
 from forage.loop.policy import Policy
 from forage.nn.language.directory import ends
 from forage.nn.language.generate import generate, pad_left
@@ -35,7 +35,16 @@ from forage.ops.sampling import Sampling
 from forage.runs.run import Run
 
 ROOM = 64  # prompts are padded to a multiple of it, as each length is compiled once
-PUT = "tokenizer", "chat", "instruct"  # options of an environment that say how it puts its texts
+PUT = (
+    "tokenizer",
+    "chat",
+    "instruct",
+    "system",
+    "enable_thinking",
+    "chat_template_kwargs",
+    "date",
+    "history",
+)  # options of an environment that say how it puts its texts
 LONGEST = 256  # tokens of an answer of a model that was trained in no environment
 
 
@@ -53,7 +62,7 @@ class Talk:
     seed: int = 0  # of what is drawn
     home: dict[str, Any] | None = None  # the configuration of the environment that it learned in
     options: dict[str, Any] = dataclasses.field(default_factory=dict)  # how another one is to put its texts
-    said: tuple[int, ...] = ()  # tokens of the conversation so far
+    said: tuple[Context, tuple[int, ...]] | None = None  # the conversation so far: the last context, and its answer
     answers: int = 0  # of this conversation
     drawn: int = 0  # answers in all
 
@@ -61,15 +70,15 @@ class Talk:
         """Return the answer to a text. Raise `ForageError` if the conversation has become too long to read."""
         if self.answers == self.turns:
             self.begin()
-        tokens = (*self.said, *self.form.following(text)) if self.said else self.form.open_conversation(text)
-        written = self.write(tokens)
-        ended = written if written and written[-1] in self.stop else (*written, self.stop[0])
-        self.said, self.answers = (*tokens, *ended), self.answers + 1
+        read = self.form.begin(text) if self.said is None else self.form.extend(*self.said, text)
+        written = self.write(read.tokens)
+        foreign = bool(written) and written[-1] in self.stop and written[-1] not in self.form.stop
+        self.said, self.answers = (read, written[:-1] if foreign else written), self.answers + 1
         return self.text(written)
 
     def begin(self) -> None:
         """Start a new conversation."""
-        self.said, self.answers = (), 0
+        self.said, self.answers = None, 0
 
     def write(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
         """Return the tokens of the answer to a context."""
@@ -217,10 +226,10 @@ def of_run(run: Run, seed: int | None, checkpoint: str | int | None) -> Talk:
 def of_model(source: str) -> Talk:
     """Return a dialogue with a model that is of no run."""
     network, tokenizer = read_model(source), named.tokenizer(source)
-    stop = tuple(dict.fromkeys((*tokenizer.ends, *ends(network))))
+    form = Form(tokenizer, tokenizer.template is not None)
+    stop = tuple(dict.fromkeys((*form.stop, *ends(network))))
     if not stop:
         raise ForageError(f"The model {source} has no token that ends a text, so that no answer would end.")
-    form = Form(tokenizer, tokenizer.template is not None)
     allowed = jnp.arange(network.architecture.vocabulary) < tokenizer.vocabulary
     new, turns = min(LONGEST, network.architecture.longest // 2), None if form.chat else 1
     options = {"tokenizer": source} | ({"chat": True, "instruct": True} if form.chat else {})

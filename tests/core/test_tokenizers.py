@@ -10,7 +10,7 @@ from forage.core.text import chat, own
 from forage.core.text.own import BytePairs, Characters
 from forage.core.text.tokenizer import Tokenizer
 from forage.core.types import ForageError
-from forage.environments.text.form import Form
+from forage.environments.text.form import Context, Form
 
 ODD = "Añ 12+3=15\n\n  x? <|end|>\t日本 naïve 'tis"
 
@@ -109,8 +109,9 @@ def test_a_text_begins_as_its_tokenizer_begins_it(tmp_path):
         read = Tokenizer.load(saved)
         assert (read.begin, read.opens) == (2, opens)
         text = tuple(tokenizer.encode("ab\n"))
-        assert Form(read).open_conversation("ab") == (*opens, *text)
-        assert Form(read).open_conversation("<s>ab") == (2, *text) and Form(read).following("ab") == (text[-1], *text)
+        form = Form(read)
+        assert form.begin("ab").tokens == (*opens, *text) and form.begin("<s>ab").tokens == (2, *text)
+        assert form.extend(Context((5,)), (6, 1), "ab").tokens == (5, 6, 1, text[-1], *text)
 
 
 ASKED = [{"role": "user", "content": "2+2?"}]

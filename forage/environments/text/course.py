@@ -9,9 +9,10 @@ import numpy as np
 
 from forage.core.errors import ForageError
 from forage.core.spaces import Tokens
+from forage.core.text.dialogue import Dialogue
 from forage.core.text.tokenizer import Tokenizer
 from forage.environments.text.chunks import Chunks
-from forage.environments.text.form import Form
+from forage.environments.text.form import Context, Form
 from forage.environments.text.worlds import Start, World, WorldReply
 
 PROBED = 200  # episodes whose texts are looked at to find how many tokens they take
@@ -31,19 +32,18 @@ class EpisodeSlot(NamedTuple):
     hint: float = 0.0  # the share of the reference that was given away
     given: tuple[int, ...] = ()  # its tokens, with which the first text begins
     prefix: tuple[int, ...] = ()  # what the next text begins with; the context ends with it
-    opened: tuple[int, ...] = ()  # the context at the beginning
+    read: Context = Context(())  # the context without tokens that were given for the answer
 
 
 class Words(NamedTuple):
     """Texts as tokens."""
 
     form: Form
-    end: int  # the token that ends a text
-    others: tuple[int, ...] = ()  # further ones that do
+    stop: tuple[int, ...]  # tokens that end a text; the first is put behind a text that none ends
 
     @property
-    def stop(self) -> tuple[int, ...]:
-        return (self.end, *self.others)
+    def end(self) -> int:
+        return self.stop[0]
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -80,16 +80,16 @@ class Words(NamedTuple):
         """
         longest, written = 1, 1
         for number in range(PROBED):
-            context = self.form.open_conversation(world.begin(Start(levels[number % len(levels)], number)))
-            longest = max(longest, len(context) + len(self.hint_tokens(world, hint)))
+            read = self.form.begin(world.begin(Start(levels[number % len(levels)], number)))
+            longest = max(longest, len(read.tokens) + len(self.hint_tokens(world, hint)))
             for _ in range(world.turns):
                 reference = self.encode(world.reference())
                 written = max(written, len(reference) + 1)
-                longest = max(longest, len(context))
+                longest = max(longest, len(read.tokens))
                 said = world.reply(world.reference())
                 if said.over:
                     break
-                context = (*context, *reference, self.end, *self.form.following(said.text))
+                read = self.form.extend(read, (*reference, self.end), said.next_messages)
         return round(longest * rounds * (1.2 if world.turns > 1 else 1.1)) + 1, round(written * 1.2) + 1
 
 
@@ -104,16 +104,16 @@ class Course(NamedTuple):
     longest: int  # tokens of an answer at most, of all its chunks
     chunks: Chunks | None = None
 
-    def begin_episode(self, world: World, start: Start, prompt: str, hint: float) -> EpisodeSlot:
+    def begin_episode(self, world: World, start: Start, prompt: str | Dialogue, hint: float) -> EpisodeSlot:
         """Return the first state of an episode, after its world has given its prompt."""
-        given = self.words.hint_tokens(world, hint)
-        context = (*self.words.form.open_conversation(prompt), *given)
+        given, read = self.words.hint_tokens(world, hint), self.words.form.begin(prompt)
+        context = (*read.tokens, *given)
         if len(context) > self.context:
             raise ForageError(
                 f"A prompt of {self.name} takes {len(context)} tokens, and the context has room for {self.context}; "
                 f"give a context of {len(context)} or more, or an easier level."
             )
-        return EpisodeSlot(start, (), context, hint=hint, given=given, opened=context)
+        return EpisodeSlot(start, (), context, hint=hint, given=given, read=read)
 
     def apply_turn(self, slot: EpisodeSlot, tokens: np.ndarray, reply: Callable[[str], WorldReply]) -> EpisodeSlot:
         """Return an episode after a turn's tokens. `reply` returns the world's reply to a text."""
@@ -125,16 +125,15 @@ class Course(NamedTuple):
             return self.apply_chunk(slot, own, reply)
         if slot.prefix:
             own = (*slot.prefix, *own)[: self.longest]
-        said = reply(self.words.decode(own if slot.written else (*slot.given, *own)))
+        answer = own if slot.written else (*slot.given, *own)
+        said = reply(self.words.decode(answer))
         after = slot._replace(written=(*slot.written, own), said=said, over=said.over, context=(), prefix=())
         if said.over or slot.turn == self.turns:
             return after
-        ended = () if self.ended(own) else (self.words.end,)
-        read = slot.context[: len(slot.context) - len(slot.prefix)]
-        context = (*read, *own, *ended, *self.words.form.following(said.text))
-        if len(context) > self.context:
+        read = self.words.form.extend(slot.read, answer, said.next_messages)
+        if len(read.tokens) > self.context:
             return after._replace(said=OVERFLOWN, over=True)
-        return after._replace(context=context)
+        return after._replace(context=read.tokens, read=read)
 
     def ended(self, tokens: Sequence[int]) -> bool:
         """Return whether the last of some tokens ends a text."""
@@ -148,7 +147,7 @@ class Course(NamedTuple):
         if self.ended(own) or len(own) < self.chunks.size or slot.turn == self.turns:
             said = reply(self.words.decode(answer))
             return slot._replace(said=said, over=True, context=())
-        context = (*slot.opened, *self.chunks.excerpt(answer))
+        context = (*slot.read.tokens, *self.chunks.excerpt(answer))
         if len(context) > self.context:
             return slot._replace(said=OVERFLOWN, over=True, context=())
         return slot._replace(context=context)

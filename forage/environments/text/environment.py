@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import gymnasium
@@ -17,11 +18,12 @@ from forage.core.loading import full_target
 from forage.core.plain import dumps
 from forage.core.spaces import Tokens
 from forage.core.text import named
+from forage.core.text.tokenizer import Tokenizer
 from forage.core.types import Step
 from forage.environments.text import FAMILIES, worlds
 from forage.environments.text.chunks import Chunks
 from forage.environments.text.course import OVERFLOWN, Course, EpisodeSlot, Words, save_slot
-from forage.environments.text.form import Form
+from forage.environments.text.form import HISTORIES, Form, read_variables
 from forage.environments.text.games import GAMES
 from forage.environments.text.opening import GYM, family, is_own
 from forage.environments.text.record import Record
@@ -75,6 +77,11 @@ class TextEnvironment(HostEnvironment):
         response: int = 0,
         tokenizer: str = named.FORAGE,
         chat: bool = False,
+        system: str = "",
+        enable_thinking: bool | None = None,
+        chat_template_kwargs: Mapping[str, Any] | str | None = None,
+        date: str | None = None,
+        history: str = HISTORIES[0],
         instruct: bool = False,
         held_out: float = SHARE,
         hints: float = 0.0,
@@ -99,7 +106,13 @@ class TextEnvironment(HostEnvironment):
             context: Tokens that are read at most; 0 for what the texts take.
             response: Tokens that are written in a turn, at most; 0 for what the references take.
             tokenizer: `forage`, or a directory that has one.
-            chat: What is said is put into the tokenizer's chat template.
+            chat: Texts are put into the tokenizer's chat template; a context is what it gives for the whole dialogue.
+            system: With chat, the system prompt of conversations that have none.
+            enable_thinking: With chat, whether the template lets the policy think before it answers.
+            chat_template_kwargs: With chat, further names that the template asks for, as a mapping or its JSON.
+            date: With chat, the date that the template writes, as 2026-12-31; by default the day of the run's start.
+            history: With chat, earlier turns as the `template` shows them, some of which drop thoughts, or the tokens
+                as they were `written`.
             instruct: Prompts say how an answer is given, for models that were not made here.
             held_out: Share of the problems that evaluation plays and training does not.
             hints: The largest share of a reference that tasks may give away behind the prompt, from 0 to 1; the context
@@ -122,11 +135,17 @@ class TextEnvironment(HostEnvironment):
             raise ForageError(f"Hints of {name} give away a share of 0 to 1 of a reference, not {hints:g}.")
         self.hinted = float(hints)
         self.tokenizer = named.tokenizer(tokenizer)
-        if self.tokenizer.end is None:
+        variables = read_variables(chat_template_kwargs, enable_thinking)
+        if not chat and (system or variables or date or history != HISTORIES[0]):
+            raise ForageError(f"{name} uses no chat template, which alone has these options; give --env.chat true.")
+        if history not in HISTORIES:
+            raise ForageError(f"The history of {name} is {' or '.join(HISTORIES)}, not {history!r}.")
+        self.form = Form(self.tokenizer, bool(chat), system, (), variables, date or today(self.tokenizer), history)
+        self.stop = self.form.stop  # all tokens that end an answer, `ends` first
+        if not self.stop:
             raise ForageError(f"The tokenizer {tokenizer} has no token that ends a text, and without one none can end.")
-        self.ends, self.form = self.tokenizer.end, Form(self.tokenizer, chat)
-        self.stop = self.tokenizer.ends  # all tokens that end an answer, `ends` first
-        words = Words(self.form, self.ends, self.stop[1:])
+        self.ends = self.stop[0]
+        words = Words(self.form, self.stop)
         paid = float(team) if roles else None
         if team != 1 and not roles:
             raise ForageError(f"{name} has one role, so nothing is paid to a team; give --env.roles true, or no team.")
@@ -176,6 +195,7 @@ class TextEnvironment(HostEnvironment):
         self._slots = [EpisodeSlot(Start(0, 0))] * self.num_envs
         self._records = [Record() for _ in range(self.num_envs)]
         self._generator = np.random.default_rng(0)
+        self._altered = False  # whether a change of earlier turns by the template has been told of
         self._told: set[str] = set()  # for which kinds of reasons an answer without a verdict has been told of
 
     @property
@@ -300,7 +320,15 @@ class TextEnvironment(HostEnvironment):
 
     def _advance_one(self, index: int, tokens: np.ndarray) -> EpisodeSlot:
         """Return the episode of one environment after a turn's tokens."""
-        return self.course.apply_turn(self._slots[index], tokens, lambda text: self._reply(index, text))
+        after = self.course.apply_turn(self._slots[index], tokens, lambda text: self._reply(index, text))
+        if after.read.altered and not self._altered:
+            self._altered = True
+            warnings.warn(
+                f"The chat template of {self.name} alters earlier turns, such as by dropping thoughts, so that each "
+                f"turn is read and scored behind the context that it was written in; --env.history written keeps them.",
+                stacklevel=2,
+            )
+        return after
 
     def _reply(self, index: int, text: str) -> WorldReply:
         """Return a world's reply to a text, and record both in words."""
@@ -371,6 +399,19 @@ class TextEnvironment(HostEnvironment):
         for index, saved in enumerate(state["slots"]):
             self._replay_texts(index, saved)
         return self._stack_contexts()
+
+
+def today(tokenizer: Tokenizer) -> str | None:
+    """Return the present date if a tokenizer's template may write it."""
+    return datetime.date.today().isoformat() if "strftime_now" in (tokenizer.template or "") else None
+
+
+def complete_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with the date that a chat template writes, so that a run has the same one on each day."""
+    if not options.get("chat") or options.get("date"):
+        return dict(options)
+    date = today(named.tokenizer(options.get("tokenizer", named.FORAGE)))
+    return dict(options) | ({} if date is None else {"date": date})
 
 
 def levels_of(name: str, level: int | str) -> tuple[int, int]:

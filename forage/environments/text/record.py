@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from forage.core.host import Conversation
+from forage.core.text.dialogue import Dialogue, content_of
 from forage.environments.text.worlds import Question, World, WorldReply
 
 
@@ -16,9 +17,9 @@ class Record:
     rewards: list[float] = dataclasses.field(default_factory=list)  # of each answer
     ended: Conversation | None = None
 
-    def begin(self, prompt: str) -> None:
+    def begin(self, prompt: str | Dialogue) -> None:
         """Begin an episode."""
-        self.said, self.rewards = [("prompt", prompt)], []
+        self.said, self.rewards = [("prompt", prompt if isinstance(prompt, str) else dialogue_text(prompt))], []
 
     def add(self, answer: str, said: WorldReply) -> None:
         """Add an answer and the world's reply to it."""
@@ -32,6 +33,13 @@ class Record:
         reference = Question.reference(world) if isinstance(world, Question) else ""
         words = "no longer fits into the context" if cut else verdict_words(last)
         self.ended = Conversation(tuple(self.said), sum(paid), words, reference)
+
+
+def dialogue_text(dialogue: Dialogue) -> str:
+    """Return a dialogue in words: the text of a single message, or else each with its role."""
+    if len(dialogue.messages) == 1:
+        return content_of(dialogue.messages[0])
+    return "\n".join(f"{one['role']}: {content_of(one)}" for one in dialogue.messages)
 
 
 def verdict_words(said: WorldReply) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from forage.core.errors import ForageError, nearest
+from forage.core.text.dialogue import Dialogue, content_of, replace_content
 from forage.environments.text.worlds import Start, World, WorldReply
 
 SAME = (
@@ -77,8 +78,12 @@ class RewordedWorld(World):
         self.world, self.change = world, change
         self.levels, self.turns, self.verified = world.levels, world.turns, world.verified
 
-    def begin(self, start: Start) -> str:
-        return self.change(self.world.begin(start))
+    def begin(self, start: Start) -> str | Dialogue:
+        prompt = self.world.begin(start)
+        if isinstance(prompt, str):
+            return self.change(prompt)
+        last = len(prompt.messages) - 1
+        return replace_content(prompt, last, self.change(content_of(prompt.messages[last])))
 
     def reply(self, written: str) -> WorldReply:
         return self.world.reply(written)

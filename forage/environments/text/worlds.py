@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forage.core.errors import ForageError, nearest
+from forage.core.text.dialogue import Dialogue, Message
 from forage.environments.text import FAMILIES, games, tools
 from forage.environments.text.games import GAMES
 from forage.environments.text.games.game import EXECUTED
@@ -46,6 +47,12 @@ class WorldReply(NamedTuple):
     truth: float = float("nan")  # of the answer
     told: Mapping[str, float] = {}  # other numbers of the text, or of the episode that it ends (`World.names`)
     failure: str = ""  # why a verifier reached no verdict
+    messages: tuple[Message, ...] = ()  # the text as messages for a chat template, where it is not a user's
+
+    @property
+    def next_messages(self) -> str | tuple[Message, ...]:
+        """The messages behind the policy's text, or the user's text."""
+        return self.messages or self.text
 
 
 class World(ABC):
@@ -57,8 +64,8 @@ class World(ABC):
     names: tuple[str, ...] = ()  # of the numbers that are told beside (`Said.told`)
 
     @abstractmethod
-    def begin(self, start: Start) -> str:
-        """Begin an episode, and return the policy's first text to read."""
+    def begin(self, start: Start) -> str | Dialogue:
+        """Begin an episode, and return the policy's first text to read, or the messages of a chat."""
 
     @abstractmethod
     def reply(self, written: str) -> WorldReply:
