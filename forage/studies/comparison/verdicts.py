@@ -10,6 +10,7 @@ import numpy as np
 from forage.evaluation.comparison import probability_of_improvement, welch_difference
 from forage.evaluation.curves import fill_forward
 from forage.evaluation.power import seeds_needed
+from forage.evaluation.sequential import outlier
 from forage.evaluation.statistics import FEW, Ends, Score, clip_interval, score
 from forage.runs.scoring import choice_sentences
 from forage.studies.comparison.curve_files import CurveFile
@@ -194,10 +195,3 @@ def cautions(better: str, a: np.ndarray, worse: str, b: np.ndarray) -> list[str]
                 f"wrong more often than 5 % says (docs/trust.md)."
             )
     return said
-
-
-def outlier(scores: np.ndarray) -> float | None:
-    """Return the score with a distance from the median over five times that of all others; None if there is none."""
-    off = np.abs(scores - np.median(scores))
-    order = np.argsort(off)
-    return float(scores[order[-1]]) if len(scores) > 2 and off[order[-1]] > 5 * off[order[-2]] else None
