@@ -1,12 +1,12 @@
 """Comparisons that add seeds until they are decided, with an error rate that the looks do not inflate.
 
-There are up to K looks, at n, 2 n, 4 n ... seeds of each side. All use one nominal level p (Pocock, 1977), such that for
-equal means
+There are up to K looks, at n, 2 n, 4 n ... seeds of each side. All use one nominal level p (Pocock, 1977), such
+that for equal means
 
     P(|Z_k| > z(1 - p / 2) for some k <= K) = 1 - confidence,   Z_{k+1} = (Z_k + e_k) / sqrt(2),  e_k ~ N(0, 1)
 
-Welch's intervals at confidence 1 - p are then repeated confidence intervals (Jennison and Turnbull, 1989): together, they
-hold the true difference with the overall confidence. So *higher*, *lower* and *no difference*, read from any one of
+Welch's intervals at confidence 1 - p are then repeated confidence intervals (Jennison and Turnbull, 1989): together,
+they hold the true difference with the overall confidence. So *higher*, *lower* and *no difference*, read from any of
 them, share one error, and a look that is left out (as the budget is spent) only lowers it.
 
 Source: Pocock, 1977, "Group Sequential Methods in the Design and Analysis of Clinical Trials"; Armitage, McPherson and
@@ -67,9 +67,9 @@ def repeated_interval(
 ) -> tuple[float, float, float]:
     """Compute `mean(a) - mean(b)` and the ends of the interval at one of several looks.
 
-    It is Welch's at `look_confidence`. A side with fewer than 20 seeds whose scores are all the same, or with a lone one
-    far off, decides nothing yet: the interval is all numbers. Such a side may have rare scores that few seeds do not
-    show, and Welch's interval knows nothing of them (`welch_difference`).
+    It is Welch's at `look_confidence`. A side with fewer than 20 seeds whose scores are all the same, or with a lone
+    one far off, decides nothing yet: the interval is all numbers. Such a side may have rare scores that few seeds
+    do not show, and Welch's interval knows nothing of them (`welch_difference`).
 
     How often it leaves out the truth at some look, of 20,000 experiments with up to 80 seeds of each side, is in
     docs/trust.md (`benchmarks/looks.py`).
@@ -88,7 +88,7 @@ def outlier(scores: Float[np.ndarray, " seeds"]) -> float | None:
 
 
 def _crossing_probability(bound: float, looks: int, points: int = 401) -> float:
-    """Return the probability that |Z| exceeds the bound at some look, by Simpson's rule over what stayed within."""
+    """Return the probability that |Z| exceeds the bound at some look, by Simpson's rule over the density within it."""
     z = np.linspace(-bound, bound, points)
     weight = np.full(points, 2.0)
     weight[1::2], weight[[0, -1]] = 4.0, 1.0

@@ -1,4 +1,4 @@
-"""Comparisons at several looks: the error of all looks together, and scores that decide nothing yet."""
+"""Comparisons at several looks: the error of all looks together, and scores that are too few to decide."""
 
 import math
 
