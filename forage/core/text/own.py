@@ -99,11 +99,12 @@ class BytePairs(OwnTokenizer):
         if not self.pairs:
             return [first + byte for byte in text.encode()]
         for word in re.findall(WORD, text):
-            if word not in self._words:
+            pieces = self._words.get(word)
+            if pieces is None:
                 if len(self._words) >= 2**16:
                     self._words.clear()
-                self._words[word] = merge_word(list(word.encode()), self._rank)
-            found += [first + piece for piece in self._words[word]]
+                self._words[word] = pieces = merge_word(list(word.encode()), self._rank)
+            found += [first + piece for piece in pieces]
         return found
 
     def text(self, pieces: list[int]) -> str:

@@ -6,6 +6,7 @@ import datetime
 import json
 import warnings
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import gymnasium
@@ -26,6 +27,7 @@ from forage.environments.text.course import OVERFLOWN, Course, EpisodeSlot, Word
 from forage.environments.text.form import HISTORIES, Form, read_variables
 from forage.environments.text.games import GAMES
 from forage.environments.text.opening import GYM, family, is_own
+from forage.environments.text.process import processors
 from forage.environments.text.record import Record
 from forage.environments.text.sets import SHARE, SPLITS
 from forage.environments.text.worlds import Start, WorldReply
@@ -91,6 +93,7 @@ class TextEnvironment(HostEnvironment):
         branches: bool = False,
         roles: bool = False,
         team: float = 1.0,
+        parallel: int = 0,
         **options: Any,
     ):
         """Make `num_envs` conversations of one kind.
@@ -123,6 +126,8 @@ class TextEnvironment(HostEnvironment):
             branches: Answers may go on from given tokens, for which the context then has room.
             roles: A caller of the tools and a solver take turns, the caller first; observations say whose turn it is.
             team: With roles, what each is paid where the team is right, beside 1 for what it has to do itself.
+            parallel: Texts whose tools and verifier run at a time where they have processes of their own; 0 for one a
+                processor.
             options: A game's own.
         """
         name = name or f"text:{target}"
@@ -131,6 +136,8 @@ class TextEnvironment(HostEnvironment):
         self.levels, self.problems = range(first, last + 1), int(problems)
         if self.problems < 0:
             raise ForageError(f"{name} has {problems} problems to train on; 1 or more work, and 0 for all there are.")
+        if parallel < 0:
+            raise ForageError(f"{name} runs 1 text or more at a time, or 0 for one a processor, not {parallel}.")
         if not 0 <= hints <= 1:
             raise ForageError(f"Hints of {name} give away a share of 0 to 1 of a reference, not {hints:g}.")
         self.hinted = float(hints)
@@ -196,6 +203,8 @@ class TextEnvironment(HostEnvironment):
         self._records = [Record() for _ in range(self.num_envs)]
         self._generator = np.random.default_rng(0)
         self._altered = False  # whether a change of earlier turns by the template has been told of
+        at_a_time = min(int(parallel) or processors(), self.num_envs)
+        self._threads = ThreadPoolExecutor(at_a_time) if world.waits and at_a_time > 1 else None
         self._told: set[str] = set()  # for which kinds of reasons an answer without a verdict has been told of
 
     @property
@@ -249,6 +258,8 @@ class TextEnvironment(HostEnvironment):
         return {FAILURES: np.float32(world.guard.failures.total())}  # type: ignore[dict-item]
 
     def close(self) -> None:
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
         for world in self.worlds:
             world.close()
 
@@ -296,9 +307,9 @@ class TextEnvironment(HostEnvironment):
         rewards = np.zeros(self.num_envs, np.float32)
         info = {one: np.full(self.num_envs, np.nan, np.float32) for one in (*INFO, *self.worlds[0].names)}
         before = list(self._slots)
-        for index, (slot, tokens) in enumerate(zip(before, np.asarray(action), strict=True)):
-            self._at = index
-            self._slots[index] = after = self._advance_one(index, tokens)
+        self._slots = self._advance_all(np.asarray(action))
+        for index, (slot, after) in enumerate(zip(before, self._slots, strict=True)):
+            self._warn_of(after)
             rewards[index] = 0 if slot.over else after.said.reward
             if not slot.over or after.turn == self.turns:
                 for one, value in after.said.told.items():
@@ -318,29 +329,49 @@ class TextEnvironment(HostEnvironment):
         step = Step(led, rewards, ended, np.zeros(self.num_envs, bool), said)  # type: ignore[arg-type]
         return HostStep(step, self._stack_contexts() if ended.any() else led)
 
+    def _advance_all(self, action: np.ndarray) -> list[EpisodeSlot]:
+        """Return all episodes after a turn. Replies that wait for other processes are computed side by side."""
+        if self._threads is None:
+            return [self._advance_at(index, tokens) for index, tokens in enumerate(action)]
+        asked = [self._threads.submit(self._advance_one, index, tokens) for index, tokens in enumerate(action)]
+        found = []
+        try:
+            for index, one in enumerate(asked):
+                self._at = index
+                found.append(one.result())
+        finally:
+            for one in asked:
+                one.cancel()
+        return found
+
+    def _advance_at(self, index: int, tokens: np.ndarray) -> EpisodeSlot:
+        """Return the episode of one environment after a turn's tokens, and note its number for errors."""
+        self._at = index
+        return self._advance_one(index, tokens)
+
     def _advance_one(self, index: int, tokens: np.ndarray) -> EpisodeSlot:
         """Return the episode of one environment after a turn's tokens."""
-        after = self.course.apply_turn(self._slots[index], tokens, lambda text: self._reply(index, text))
-        if after.read.altered and not self._altered:
+        return self.course.apply_turn(self._slots[index], tokens, lambda text: self._reply(index, text))
+
+    def _reply(self, index: int, text: str) -> WorldReply:
+        """Return a world's reply to a text, and record both in words."""
+        said = self.worlds[index].reply(text)
+        self._records[index].add(text, said)
+        return said
+
+    def _warn_of(self, slot: EpisodeSlot) -> None:
+        """Warn of a template that alters earlier turns, and of an answer that the verifier could not judge.
+
+        Each is said once; answers for each reason, disregarding its numbers.
+        """
+        if slot.read.altered and not self._altered:
             self._altered = True
             warnings.warn(
                 f"The chat template of {self.name} alters earlier turns, such as by dropping thoughts, so that each "
                 f"turn is read and scored behind the context that it was written in; --env.history written keeps them.",
                 stacklevel=2,
             )
-        return after
-
-    def _reply(self, index: int, text: str) -> WorldReply:
-        """Return a world's reply to a text, and record both in words."""
-        said = self.worlds[index].reply(text)
-        self._records[index].add(text, said)
-        self._complain()
-        return said
-
-    def _complain(self) -> None:
-        """Warn of an answer that the verifier could not judge, once for each reason, disregarding its numbers."""
-        world = self.worlds[0]
-        reason = world.guard.newest.rstrip(".") if isinstance(world, worlds.Question) else ""
+        reason = slot.said.failure.rstrip(".")
         kind = "".join(letter for letter in reason if not letter.isdigit())
         if kind and kind not in self._told and len(self._told) < KINDS:
             self._told.add(kind)

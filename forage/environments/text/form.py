@@ -109,10 +109,10 @@ class Form(NamedTuple):
 
 
 def keeps(before: str, answer: str, between: str, whole: str) -> bool:
-    """Return whether a text is the one before it, an answer up to white space around it, and the text between."""
+    """Return whether a text is the one before it, an answer, perhaps without white space around it, and the rest."""
     inner = whole[len(before) : len(whole) - len(between)]
     fits = whole.startswith(before) and whole.endswith(between) and len(whole) >= len(before) + len(between)
-    return fits and inner.strip() == answer.strip()
+    return fits and inner.strip() == answer.strip() and inner in answer
 
 
 def read_variables(given: Mapping[str, Any] | str | None, thinking: bool | None) -> dict[str, Any]:

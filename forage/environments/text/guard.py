@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import numbers
 import pickle
+import threading
 from collections import Counter
 from functools import partial
 from typing import Any
 
 from forage.core.errors import ForageError
 from forage.environments.text.problems import Family, Problem, Verdict
-from forage.environments.text.process import Process, Silent
+from forage.environments.text.process import Process, ProcessPool, Silent
 
 
 def sound(found: Any) -> Verdict:
@@ -50,10 +51,10 @@ def verify_in_place(family: Family, problem: Problem, text: str) -> Verdict:
 class Guard:
     """A family's verifier, with every failure turned into a failed verdict.
 
-    A family that is `bounded` is verified in this process. Any other has a process of its own, which is ended if it has
-    not answered within `seconds`, or has died, and is restarted for the next sample; a hung C function ends as well.
-    That process is no sandbox: it enforces time limits, not secrecy. `failures` counts the reasons, and `newest` is the
-    last of them. Close a guard after use, or use it in a `with`.
+    A family that is `bounded` is verified in this process. Any other has processes of its own, one for each thread that
+    asks at a time. One that has not answered within `seconds`, or has died, is ended, and another started for a later
+    sample; a hung C function ends as well. Such a process is no sandbox: it enforces time limits, not secrecy.
+    `failures` counts the reasons, and `newest` is the last of them. Close a guard after use, or use it in a `with`.
     """
 
     def __init__(self, family: Family, seconds: float = 5.0):
@@ -62,17 +63,17 @@ class Guard:
         self.family, self.seconds = family, seconds
         self.failures: Counter[str] = Counter()
         self.newest = ""
-        self._worker: Worker | None = None
-        if not family.bounded:
-            self._worker = Worker(family)
+        self._counting = threading.Lock()
+        self._pool = None if family.bounded else ProcessPool(partial(Worker, family))
 
     def verify(self, problem: Problem, text: str) -> Verdict:
         """Return the verdict on a text; one with a `failure` if it could not be judged."""
         judge = partial(verify_in_place, self.family) if self.family.bounded else self._verify_in_process
         verdict = judge(problem, text)
         if verdict.failure:
-            self.failures[verdict.failure] += 1
-            self.newest = verdict.failure
+            with self._counting:
+                self.failures[verdict.failure] += 1
+                self.newest = verdict.failure
         return verdict
 
     def forget(self) -> None:
@@ -81,21 +82,18 @@ class Guard:
         self.newest = ""
 
     def _verify_in_process(self, problem: Problem, text: str) -> Verdict:
-        """Ask the verifier's own process."""
-        if self._worker is None:
-            self._worker = Worker(self.family)
+        """Ask a process of the verifier's."""
+        assert self._pool is not None
         try:
             late = f"the verifier gave no verdict within {self.seconds:g} seconds"
-            return sound(self._worker.ask((problem, text), self.seconds, late))
+            return sound(self._pool.ask((problem, text), self.seconds, late))
         except Silent as silent:
-            self.close()
             return failed_verdict(str(silent))
 
     def close(self) -> None:
-        """End the verifier's own process."""
-        if self._worker is not None:
-            self._worker.end()
-            self._worker = None
+        """End the verifier's own processes."""
+        if self._pool is not None:
+            self._pool.close()
 
     def __enter__(self) -> Guard:
         """Return the guard itself."""

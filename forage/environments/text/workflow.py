@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from forage.core.errors import ForageError
 from forage.environments.text.guard import Guard
+from forage.environments.text.problems import Verdict
 from forage.environments.text.sets import SHARE
 from forage.environments.text.tools.toolbox import Toolbox
 from forage.environments.text.worlds import Question, Start, WithTools, WorldReply
@@ -59,10 +60,10 @@ class Workflow(WithTools):
         computed = bool(reply.answers) and not reply.answers[-1].error
         self.found = reply.answers[-1].text if computed else ""
         assert self.problem is not None
-        right = self.guard.verify(self.problem, f"<answer>{self.found}</answer>").truth if computed else 0.0
+        verdict = self.guard.verify(self.problem, f"<answer>{self.found}</answer>") if computed else Verdict(False, 0.0)
         text = reply.text or NOTHING
         told = f"{text} You answer; another called a tool." if self.instruct else text
-        return WorldReply(told, self.team * right + computed, False)
+        return WorldReply(told, self.team * verdict.truth + computed, False, failure=verdict.failure)
 
     def reply_to_solver(self, written: str) -> WorldReply:
         """Return the reply to a solver's text."""

@@ -62,6 +62,7 @@ class World(ABC):
     turns: int = 1  # an episode's longest, counted in texts that the policy writes
     verified: bool = False  # a verifier says what an answer is worth, and not a game's rules
     names: tuple[str, ...] = ()  # of the numbers that are told beside (`Said.told`)
+    waits: bool = False  # a reply waits for another process or for the network, so that several are asked at a time
 
     @abstractmethod
     def begin(self, start: Start) -> str | Dialogue:
@@ -91,6 +92,7 @@ class Question(World):
         self.guard = guard or Guard(self.family)
         self.instruct, self.share = instruct, share
         self.problem: Problem | None = None
+        self.waits = not self.family.bounded
 
     def begin(self, start: Start) -> str:
         check_level(self.family, start.level)
@@ -130,6 +132,7 @@ class WithTools(Question):
     ):
         super().__init__(name, instruct, share, guard)
         self.toolbox, self.turns, self.taken = toolbox, turns, 0
+        self.waits = self.waits or toolbox.waits
         self.found = ""  # what the last call brought
 
     def begin(self, start: Start) -> str:
@@ -167,7 +170,7 @@ class Play(World):
     def __init__(self, name: str, turns: int, options: Mapping[str, Any]):
         self.game = games.make_game(name, **options)
         self.turns = turns or getattr(self.game, "tries", TURNS)
-        self.names = getattr(self.game, "names", ())
+        self.names, self.waits = getattr(self.game, "names", ()), getattr(self.game, "waits", False)
 
     def begin(self, start: Start) -> str:
         seed = np.random.SeedSequence([start.number, start.split == "held-out"]).generate_state(1)

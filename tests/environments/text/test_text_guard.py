@@ -37,10 +37,10 @@ def test_bad_samples_cost_a_sample_each():
             ("hang", "the verifier gave no verdict within 1 seconds"),
         ):
             expected = Verdict(False, 0.0, reason) if reason else Verdict(True, 1.0)
-            begun.append(guard._worker.process if guard._worker else None)
+            begun.append(guard._pool.idle[0].process if guard._pool.idle else None)
             assert guard.verify(problem, f"{word} {right}") == expected
         assert sum(guard.failures.values()) == len(guard.failures) == 5
-        begun.append(guard._worker and guard._worker.process)
+        begun.append(guard._pool.idle or None)
     assert len(set(begun)) == 3 and begun[-1] is None  # two processes, and none is left
     assert all(process.poll() is not None for process in begun if process)
 
@@ -48,7 +48,7 @@ def test_bad_samples_cost_a_sample_each():
 def test_bounded_families_are_verified_here():
     problem = sets.problem_at(family("addition"), 1, 0, 0)
     guard = Guard(family("addition"))
-    assert guard._worker is None and guard.verify(problem, problem.answer) == Verdict(False, 0.0)
+    assert guard._pool is None and guard.verify(problem, problem.answer) == Verdict(False, 0.0)
     assert Guard(Own()).verify(problem, "") == Verdict(False, 0.0, "the verifier raised ZeroDivisionError: oh")
     assert verify_in_place(Own(), problem, "").failure
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
-from typing import Any
+from typing import Any, ClassVar
 
 from forage.environments.text.tools.sandbox.guard import Outcome, Sandbox, guarantee
 from forage.environments.text.tools.tool import Answer
@@ -17,6 +17,8 @@ class Python:
     Raises ForageError when it is made on a system where programs cannot be confined. `record` gives a run's files the
     promises of the sandbox. Time is measured, so a program near its limit may end differently when it is run again.
     """
+
+    waits: ClassVar[bool] = True  # a program runs in a process of its own
 
     sandbox: Sandbox = dataclasses.field(default_factory=Sandbox)
 

@@ -143,6 +143,11 @@ class Toolbox:
         """Return the names of the tools."""
         return tuple(tool.name for tool in self.tools)
 
+    @property
+    def waits(self) -> bool:
+        """Return whether a tool has its calls computed by another process, or waits for one."""
+        return any(getattr(tool, "waits", False) for tool in self.tools)
+
     def description(self) -> str:
         """Return the part of a prompt about the tools."""
         syntax = self.syntax
