@@ -7,12 +7,12 @@ import re
 from typing import Any
 
 from forage.config import former, options, part_options, registry
-from forage.config.options import OPTIONS, PORTS
+from forage.config.options import OPTIONS, PORTS, READING, READING_NAMES
 from forage.config.registry import PartChoice
 from forage.core.errors import ForageError, nearest
 
 LISTS = {"wrap", "grid", "under", "over"}  # may be given more than once
-FLAGS = {option.word or option.name for option in OPTIONS if option.flag} | {
+FLAGS = {option.word or option.name for option in (*OPTIONS, *READING) if option.flag} | {
     *(
         "quiet",
         "json",
@@ -24,8 +24,6 @@ FLAGS = {option.word or option.name for option in OPTIONS if option.flag} | {
         "sample",
         "private",
         "all",
-        "lossy",
-        "joint",
         "narrow",
         "reverse",
     )
@@ -65,6 +63,16 @@ def take_options(words: options.Words, *names: str) -> dict[str, Any]:
             take = readers.get(option.name, functools.partial(one_value, wanted=option.type))
             found[option.name] = take(words, word)
     return found
+
+
+def reading_words(words: options.Words) -> dict[str, Any]:
+    """Take the options that say how a file is read out of the words."""
+    flags = {option.name for option in READING if option.flag}
+    return {
+        name: options.parse(name, words.pop(name), bool if name in flags else str)
+        for name in READING_NAMES
+        if name in words
+    }
 
 
 def one_value(words: options.Words, option: str, wanted: Any) -> Any:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from forage.cli.arguments import checkpoint_of, display, environment_options, nothing_left, say
+from forage.cli.arguments import checkpoint_of, display, environment_options, nothing_left, reading_words, say
 from forage.config import options, part_options, registry
 from forage.core.errors import ForageError, nearest
 
-HELP = """\
+HELP = f"""\
 forage data make ENVIRONMENT [OPTIONS]
 forage data record RUN --steps N --output FILE [OPTIONS]
 forage data label FILE --output FILE [OPTIONS]
@@ -55,8 +55,8 @@ show: describe a data set and its faults
   --page FILE            also write a page with a picture (.html)
 
 describe: profile a table (.csv, .parquet), list all that is wrong with it, and write how to read it to TABLE.toml
-  --action A,B,...       columns that a policy chooses; forage data convert, below, has options for the other columns,
-                         and those that are not given are guessed by their names
+  --action A,B,...       columns that a policy chooses; the other columns have options, too, those of forage data
+                         convert below, and columns that are not given are guessed by their names
 
   --trust                use the maker's code and address named in the run; they are shown and remembered
   --quiet | --json       show nothing; one JSON object
@@ -66,19 +66,7 @@ forage data convert IN [IN ...] OUT [OPTIONS]
   --to FORMAT            forage (.npz), folder, minari, d4rl (.hdf5), ogbench, parquet; by default by the suffix of OUT;
                          a name without one is a folder of arrays, which need not fit into memory
   --env ENVIRONMENT      the environment, if the file does not name it (--env.OPTION VALUE for its options)
-  --ends WHAT            kind of an end that the file leaves open: terminated, truncated, or N (the time limit in steps)
-  --observation, --action, --next-observation A,B,...   columns of a table. A file named as IN with .toml can hold
-                         all of these and those below
-  --reward, --terminated, --truncated, --behaviour-probability A   one column of a table for each
-  --episode A,...        columns that identify each row's episode, in any order of rows (also arrays of HDF5)
-  --time A               column of the order within an episode: numbers, or dates such as 2024-01-31
-  --without PART,...     parts of a dictionary of observations to leave out (Minari)
-  --lossy                drop rows without a successor even if they are more than 1 in 100
-  --joint                several categories of an action are one choice among their combinations
-  --delimiter C          between the cells of a CSV; by default as in its first line
-  --decimal C            the decimal point of a CSV; by default as in its first line
-  --encoding NAME        of the text of a CSV, such as cp1252; by default utf-8
-  --blanks A,B,...       further texts that stand for a missing cell
+{options.reading_lines()}                         A file named as IN with .toml can hold all of these
 
 Examples
   forage data make Pendulum-v1 --steps 50k --output data/pendulum
@@ -96,9 +84,6 @@ Examples
 ACTIONS = ("make", "record", "convert", "label", "show", "describe")
 TRANSPORT: dict[str, Any] = {"height": float, "sharpness": float, "blur": float, "span": float}
 INVERSE: dict[str, Any] = {"updates": int, "past": int, "hidden_sizes": tuple[int, ...], "seed": int}
-COLUMNS = ("observation", "action", "next_observation", "reward", "terminated", "truncated", "episode", "time")
-READING = ("ends", *COLUMNS, "behaviour_probability", "without", "delimiter", "decimal", "encoding", "blanks")
-FLAGS = ("lossy", "joint")  # beside these, as in `data/formats/reading.py`, which help does not import
 
 
 def run(positional: list[str], words: options.Words) -> None:
@@ -200,7 +185,7 @@ def convert(paths: list[str], words: options.Words) -> None:
     environment = str(words.pop("env")) if "env" in words else None
     env = environment_options(words)
     said = reading_words(words)
-    known = ["to", "env", *map(options.hyphens, (*READING, *FLAGS)), "json", "quiet"]
+    known = ["to", "env", *map(options.hyphens, options.READING_NAMES), "json", "quiet"]
     nothing_left(words, "data convert", known)
     *inputs, output = paths
 
@@ -221,17 +206,11 @@ def convert(paths: list[str], words: options.Words) -> None:
         )
 
 
-def reading_words(words: options.Words) -> dict[str, Any]:
-    """Take the options that say how a file is read out of the words."""
-    said: dict[str, Any] = {name: str(words.pop(name)) for name in READING if name in words}
-    return said | {name: bool(words.pop(name)) for name in FLAGS if name in words}
-
-
 def describe(file: str, words: options.Words) -> None:
     """Run `forage data describe`: profile a table, and write a proposal for its description."""
     kind = display(words)
     said = reading_words(words)
-    nothing_left(words, "data describe", [*map(options.hyphens, (*READING, *FLAGS)), "json", "quiet"])
+    nothing_left(words, "data describe", [*map(options.hyphens, options.READING_NAMES), "json", "quiet"])
     from pathlib import Path
 
     from forage.data.formats.reading import description_path, parse_reading

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from forage.cli.arguments import port_choice, take_options
+from forage.cli.arguments import port_choice, reading_words, take_options
 from forage.config import former, options, part_options, registry
 from forage.config.options import PORTS
 from forage.core.elsewhere import ABSENT_IN_TRAINING
@@ -17,7 +17,11 @@ forage train [AGENT] --data FILE [--evaluate ENVIRONMENT] [OPTIONS]
 forage train --config FILE [OPTIONS]
 forage train --from RUN [[AGENT] ENVIRONMENT] [OPTIONS]
 
-{options.help_lines()}  --quiet | --json | --plain   show nothing; one JSON object a line; lines
+{options.help_lines()}
+Columns of a table (--data), over the TOML file beside it that forage data describe FILE writes; without that file those
+that are not given are guessed by their names, but for the action
+{options.reading_lines()}
+  --quiet | --json | --plain   show nothing; one JSON object a line; lines
   --OPTION VALUE         any option of the agent (forage train AGENT --help)
   --env.OPTION VALUE     any field or option of the environment
   --behaviour, --rewards, --memory, --tasks, --starts NAME   the part of that port (forage list)
@@ -31,7 +35,7 @@ Examples
   forage train ppo CartPole-v1 --steps 500k --seeds 5 --learning-rate 3e-4
   forage train dqn minatar:Breakout --memory prioritised --memory.capacity 50k
   forage train ppo CartPole-v1 --sweep learning-rate=1e-4,1e-3 --env.cart-mass 2
-  forage train iql --data log.csv
+  forage train iql --data log.csv --action order,supplier
 """
 
 
@@ -48,6 +52,8 @@ def run(positional: list[str], words: options.Words) -> None:
     if agent is None and environment is not None and "data" in words and registry.target_of("agent", environment):
         agent, environment = environment, None  # the data have the spaces
     given = {**take_options(words), "agent": agent, "environment": environment}
+    if "data" in given:
+        given |= reading_words(words)
     where, base = base_arguments(given, words)
     if not positional and where and "environment" not in base and given.get("data") is None:
         raise ForageError(f"{where} names no environment; add one there, or after forage train.")
@@ -103,6 +109,8 @@ def agent_options(words: options.Words, agent: registry.PartChoice) -> dict[str,
         shown = options.hyphens(unknown)
         if unknown in ABSENT_IN_TRAINING:
             raise ForageError(f"forage train has no option '--{shown}': {ABSENT_IN_TRAINING[unknown]}")
+        if unknown in options.READING_NAMES:
+            raise ForageError(f"--{shown} says how a table is read; name the table with --data FILE.")
         known = [options.hyphens(one) for one in (*(field.name for field in fields), *options.WORDS, "memory.capacity")]
         former.check_option(f"--{shown}", [f"--{one}" for one in known], agent.name)
         hint = nearest(shown, known, "--")

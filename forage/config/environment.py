@@ -12,6 +12,7 @@ import gymnasium
 
 from forage.config import options, registry
 from forage.config.options import hyphens
+from forage.core.columns.entries import LogView, log_spaces
 from forage.core.compiling import check_precision
 from forage.core.errors import nearest
 from forage.core.host import HostEnvironment
@@ -20,7 +21,7 @@ from forage.core.plain import python_numbers
 from forage.core.ports import Environment
 from forage.core.ports.checking import is_known
 from forage.core.ranges import check_all_declared
-from forage.core.types import ForageError, Spec
+from forage.core.types import ForageError, Spec, exact_space
 from forage.environments.adapters.gymnasium.atari import is_atari
 from forage.environments.adapters.gymnasium.make import OURS
 from forage.environments.batches import build_batch, parameter_names, takes_a_number
@@ -42,6 +43,31 @@ def find_world(environment: Any, options: Mapping[str, Any] | None, wrap: Sequen
     """Return the environment that an id, an object or a function stands for, and its spec."""
     name, made, config = resolve_environment(environment, dict(options or {}), wrap)
     return World(name, made, config, environment_spec(name, made), isinstance(made, Environment))
+
+
+def encode_as_log(world: World, log: Spec) -> World:
+    """Return a world in the spaces of a log. Raise `ForageError` if they do not fit.
+
+    Observations are encoded as the log's columns, and actions are the log's. An environment with these spaces stays.
+    """
+    told = log_spaces(log)
+    LogView(told, world.spec.observation_space, world.spec.action_space, world.name)  # raises in words of the world
+    if log.columns is None and exact_space(world.spec.action_space) == exact_space(log.action_space):
+        return world
+    if isinstance(world.environment, Environment):
+        from forage.environments.wrappers.log_encoding import LogEncoding
+
+        made: Any = LogEncoding(world.environment, told)
+    else:
+        factory = getattr(world.environment, "__self__", None)
+        if not isinstance(factory, HostFactory):
+            raise ForageError(
+                f"{world.name} builds a batch on the host by itself, and data of other spaces go with native "
+                f"environments and Gymnasium's; give it the spaces of the data where it is made."
+            )
+        made = dataclasses.replace(factory, around=(*factory.around, ("log-encoding", {"log": told}))).build
+    spec = dataclasses.replace(environment_spec(world.name, made), columns=log.columns)
+    return world._replace(environment=made, spec=spec, config=world.config | {"logged": True})
 
 
 def resolve_environment(

@@ -113,7 +113,7 @@ def environment_of(where: str, stored: Any) -> dict[str, Any]:
     if not isinstance(stored, dict) or not isinstance(stored.get("id"), str):
         made = f"a Python object, {stored['object']}" if isinstance(stored, dict) and "object" in stored else stored
         raise ForageError(f"The environment in {where} is {made}; name one, by its id or in Python as an object.")
-    if unknown := sorted(stored.keys() - {"id", "options", "wrap"}):
+    if unknown := sorted(stored.keys() - {"id", "options", "wrap", "logged", "evaluates"}):
         raise ForageError(
             f"The environment in {where} has {unknown[0]!r}{nearest(unknown[0], ['id', 'options', 'wrap'])}"
         )

@@ -194,9 +194,54 @@ OPTIONS: tuple[Option, ...] = (
 )
 """Every option of a training: of the command line in the order of its help, of `forage.train`, and of files."""
 
+READING: tuple[Option, ...] = (
+    Option(
+        "observation",
+        Sequence[str] | str,
+        "columns that a policy sees, in the environment's order if there is one",
+        "A,B,...",
+    ),
+    Option("action", Sequence[str] | str, "columns that a policy chooses", "A,B,..."),
+    Option("reward", str, "column of the reward", "A"),
+    Option(
+        "next_observation",
+        Sequence[str] | str,
+        "columns that a step led to, in the same order; else the next row's",
+        "A,B,...",
+    ),
+    Option("terminated", str, "column that is true where the task was over", "A"),
+    Option("truncated", str, "column that is true where only time ran out", "A"),
+    Option(
+        "episode",
+        Sequence[str] | str,
+        "columns that identify each row's episode, in any order of rows (also arrays of HDF5)",
+        "A,...",
+    ),
+    Option("time", str, "column of the order within an episode: numbers, or dates such as 2024-01-31", "A"),
+    Option("behaviour_probability", str, "column of the probability with which the action was chosen", "A"),
+    Option(
+        "ends",
+        str | int,
+        "kind of an end that the file leaves open: terminated, truncated, or N (the time limit in steps)",
+        "WHAT",
+    ),
+    Option("without", Sequence[str] | str, "parts of a dictionary of observations to leave out (Minari)", "PART,..."),
+    Option("lossy", bool, "drop rows without a successor even if they are more than 1 in 100", flag=True),
+    Option("joint", bool, "several categories of an action are one choice among their combinations", flag=True),
+    Option("delimiter", str, "character between the cells of a CSV; by default as in its first line", "C"),
+    Option("decimal", str, "decimal point of a CSV; by default as in its first lines", "C"),
+    Option("encoding", str, "encoding of the text of a CSV, such as cp1252; by default utf-8", "NAME"),
+    Option("blanks", Sequence[str] | str, "further texts that stand for a missing cell", "A,B,..."),
+)
+"""The options that say how a file of others is read: of a training with --data, and of `forage data`.
+
+A description of a table has them by the same names (`data/formats/reading.py`).
+"""
+READING_NAMES = tuple(option.name for option in READING)
+
 ARGUMENTS = tuple(option.name for option in OPTIONS if option.in_call)
 """The arguments of `forage.train` itself, without options of the agent."""
-WORDS = ("quiet", "plain", *(option.word or option.name for option in OPTIONS if option.in_words))
+WORDS = ("quiet", "plain", *(option.word or option.name for option in OPTIONS if option.in_words), *READING_NAMES)
 """The options of `forage train` on the command line, without options of parts, with `_` for `-`."""
 
 AUTO = "auto"
@@ -208,6 +253,11 @@ def help_lines(names: Collection[str] = ()) -> str:
     """Return the lines of help about the options of these names; of no names, about every option with a meaning."""
     shown = [option for option in OPTIONS if option.meaning and (not names or option.name in names)]
     return "".join(map(help_line, shown))
+
+
+def reading_lines() -> str:
+    """Return the lines of help about the options that say how a file of others is read."""
+    return "".join(map(help_line, READING))
 
 
 def help_line(option: Option) -> str:

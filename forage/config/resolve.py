@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from forage.config import former, part_data, part_options, registry
 from forage.config.checks import check_config, seed_numbers
 from forage.config.defaults import (
@@ -29,9 +27,9 @@ from forage.config.defaults import (
     suggest,
     usual_parts,
 )
-from forage.config.environment import World, find_world
+from forage.config.environment import World, encode_as_log, find_world
 from forage.config.opponents import RANDOM
-from forage.config.options import ARGUMENTS, PORTS, whole
+from forage.config.options import ARGUMENTS, PORTS, READING_NAMES, whole
 from forage.config.references import take_references
 from forage.config.registry import PartChoice
 from forage.config.run_config import ALWAYS_STORED, SELDOM_STORED, RunConfig
@@ -39,18 +37,22 @@ from forage.config.saved import spec_from_config, training_space
 from forage.config.trusting import guard_imports, of_environment
 from forage.config.values import understood_part
 from forage.core import ports
+from forage.core.columns import Columns
 from forage.core.elsewhere import ABSENT_IN_TRAINING
 from forage.core.errors import ForageError, nearest
 from forage.core.fields import layers, numeric_fields
 from forage.core.mesh import prepare_devices
-from forage.core.ports import Agent, Behaviour, Environment, Evolver
+from forage.core.ports import Agent, Behaviour, Environment, Evolver, Memory, Rewards
 from forage.core.schedule import Schedule, has_function
-from forage.core.spaces import describe_space
 from forage.core.types import Spec
 from forage.data import files, formats
 from forage.data.formats import folder
+from forage.data.formats.reading import Reading, parse_reading, read_description, reading_from_json
+from forage.data.tables.describe import complete_reading
+from forage.data.tables.rows import with_columns_of
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.plain import from_plain
+from forage.memory.around import innermost
 from forage.memory.dataset import DataSet
 
 STORED = (*ALWAYS_STORED, *SELDOM_STORED, "workers", "worker_threads", "async_envs", "policy_lag")
@@ -76,6 +78,7 @@ def resolve(
     held_out: float | None = None,
     is_stored: bool = False,
     data_spec: Spec | None = None,
+    logged: Spec | None = None,
     **parts: Any,
 ) -> RunConfig:
     """Return the configuration of a run, with defaults for all unset options. Raise `ForageError` for invalid ones.
@@ -83,17 +86,21 @@ def resolve(
     The arguments are those of `forage.train`. `parts` are by port, each a part, its name or a `PartChoice`; other
     entries are options of the agent, such as `learning_rate`, as in `agent_options`. That may be a function, which is
     called with the agent once it is chosen. `is_stored`: the parts are those of a trained run, to which defaults add
-    nothing; `data_spec` is the spec of its data set, if no environment gave it.
+    nothing; `data_spec` is the spec of its data set, if no environment gave it. `logged`: the spec of the data that the
+    agent learned from already; its coding of observations and actions stays.
     """
     loose = {name: parts.pop(name) for name in list(parts) if name not in PORTS}
+    words = {name: loose.pop(name) for name in READING_NAMES if data is not None and name in loose}
     alone = environment is None and (data is not None or data_spec is not None)
     if environment is None and loose and not alone:
         raise unknown_option(next(iter(loose)), agent, ())
     held = 0.1 if held_out is None and alone and data is not None and evaluate is None else held_out
-    given = build_parts(parts, data, held)
+    columns = None if logged is None else logged.columns
+    reading, reading_from = ("", []) if data is None else describe_data(os.fspath(data), words, alone, columns)
+    given = build_parts(parts, data, held, reading)
     evaluation_spec = None
     if alone:
-        spec = spec_of_data(os.fspath(data or "")) if data_spec is None else data_spec
+        spec = spec_of_data(os.fspath(data or ""), reading, columns) if data_spec is None else data_spec
         world, evaluation_spec = world_of_data(spec, evaluate, environment_options, wrap)
     elif evaluate is not None:
         raise ForageError(
@@ -102,8 +109,10 @@ def resolve(
         )
     else:
         world = find_world(environment, environment_options, wrap)
+        world = world if logged is None else encode_as_log(world, logged)
     choice = choose_agent(agent, agent_options or {}, loose, world, given, is_stored)
     made = complete_parts(take_references(choose_parts(choice)))  # the agent and the parts, by port
+    made["rewards"] = fit_rewards(made["rewards"], made["memory"], world.spec)
     around, offline = environment_for(world, made), made["memory"].offline
     numbers = seed_numbers((5 if world.native else 3) if seeds is None else seeds)
     if has_function(made):  # checks look at it next, before the runner would ask for devices
@@ -125,14 +134,53 @@ def resolve(
         settings_from=choice.settings_from,
         left_out=choice.left_out,
         steps_from=steps_from,
+        reading_from=reading_from,
         evaluation_spec=evaluation_spec,
     )
     check_config(config, choice.options)
     return config
 
 
-def spec_of_data(file: str) -> Spec:
-    """Return the spec of the data in a file. Raise `ForageError` if it does not tell its spaces."""
+def describe_data(
+    file: str, words: Mapping[str, Any], alone: bool, columns: Columns | None = None
+) -> tuple[str, list[str]]:
+    """Return the description of a foreign file as JSON, and sentences about guesses in it.
+
+    `words`: what was said about it, over the TOML file next to it. The description is empty if nothing is to be said.
+    `columns`: those of the table that the agent learned from already.
+    """
+    said = parse_reading({name: value for name, value in words.items() if value is not None}, "forage train")
+    path = Path(file).expanduser()
+    if formats.kind_of(path) in ("forage", "folder"):
+        if words:
+            raise ForageError(f"{file} itself says what its arrays are; leave {', '.join(words)} out.")
+        return "", []
+    if alone and formats.is_foreign_table(path):
+        if columns is not None:
+            said = said_like(said, columns, file)
+        reading, notes = complete_reading(path, said)
+        return reading.to_json(), notes
+    reading = said.fill_unset(read_description(path))
+    return reading.to_json() if reading.settings else "", []
+
+
+def said_like(said: Reading, columns: Columns, file: str) -> Reading:
+    """Return a description with the columns of an earlier table. Raise `ForageError` if it names others."""
+    for role in ("observation", "action"):
+        known, given = tuple(one.name for one in getattr(columns, role)), getattr(said, role)
+        if given and given != known:
+            raise ForageError(
+                f"The run that this one starts from has the {role} {', '.join(known)}, and for {file} "
+                f"{', '.join(given)} is said; leave --{role} out."
+            )
+    return with_columns_of(said, columns)
+
+
+def spec_of_data(file: str, reading: str = "", columns: Columns | None = None) -> Spec:
+    """Return the spec of the data in a file, read by a description in JSON, or by the columns of an earlier table.
+
+    Raise `ForageError` if it does not tell its spaces.
+    """
     path = Path(file).expanduser()
     kind = formats.kind_of(path)
     if kind == "folder":
@@ -144,8 +192,10 @@ def spec_of_data(file: str) -> Spec:
             f"{file} does not tell the spaces of its numbers; name the environment too, as in forage train iql "
             f"Hopper-v5 --data {file}, or write them into a file with forage data convert --env."
         )
+    elif columns is not None:
+        return Spec(path.stem, columns.observation_space, columns.action_space, columns=columns)
     else:
-        header = formats.read_data(path)[1]
+        header = formats.read_data(path, reading=reading_from_json(reading, file))[1]
     return spec_from_config(header)
 
 
@@ -160,30 +210,17 @@ def world_of_data(
         if options or wrap:
             raise ForageError("Options and wrappers of an environment need one; name it with --evaluate ENVIRONMENT.")
         return World(spec.name, None, {"data": spec.name}, spec, True), None
-    world = find_world(evaluate, options, wrap)
-    for kind in ("observation", "action"):
-        theirs, ours = getattr(spec, f"{kind}_space"), getattr(world.spec, f"{kind}_space")
-        if not same_shape(theirs, ours):
-            raise ForageError(
-                f"The data's {kind}s are {describe_space(theirs)}, and those of {world.name} are "
-                f"{describe_space(ours)}; evaluate in an environment with the same ones, or leave out --evaluate."
-            )
+    world = encode_as_log(find_world(evaluate, options, wrap), spec)
     native = isinstance(world.environment, Environment)
     config = {**world.config, "evaluates": True}
     return World(spec.name, world.environment, config, spec, native), world.spec
 
 
-def same_shape(one: Any, other: Any) -> bool:
-    """Return whether networks for one space fit another: spaces are of one kind and shape, bounds apart."""
-    if hasattr(one, "spaces") or hasattr(other, "spaces"):
-        inner, theirs = getattr(one, "spaces", {}), getattr(other, "spaces", {})
-        return inner.keys() == theirs.keys() and all(same_shape(inner[name], theirs[name]) for name in inner)
-    sizes = [np.asarray(getattr(space, "n", getattr(space, "nvec", 0))) for space in (one, other)]
-    return type(one) is type(other) and one.shape == other.shape and np.array_equal(sizes[0], sizes[1])
-
-
 def build_parts(
-    parts: Mapping[str, Any], data: str | os.PathLike[str] | None, held_out: float | None = None
+    parts: Mapping[str, Any],
+    data: str | os.PathLike[str] | None,
+    held_out: float | None = None,
+    reading: str = "",
 ) -> dict[str, Any]:
     """Build the parts that were given, by port, from names and choices. `data` stands for a memory."""
     if data is not None:
@@ -192,7 +229,7 @@ def build_parts(
                 "A data set takes the place of a memory; name one of them, or learn from both with --memory mixed "
                 "--memory.data FILE."
             )
-        parts = {**parts, "memory": DataSet(os.fspath(data), held_out=held_out or 0.0)}
+        parts = {**parts, "memory": DataSet(os.fspath(data), held_out=held_out or 0.0, reading=reading)}
     elif held_out is not None:
         raise ForageError("held_out is a share of a data set that a run learns from alone; name its file with --data.")
     built = {}
@@ -339,6 +376,24 @@ def complete_parts(parts: dict[str, Any]) -> dict[str, Any]:
     return parts | {"agent": agent, "memory": memory, "behaviour": behaviour}
 
 
+def fit_rewards(rewards: Rewards, memory: Memory, spec: Spec) -> Rewards:
+    """Return rewards with the numbers that they take from the run's data set. Raise `ForageError` without one."""
+    inner = getattr(rewards, "inner", None)
+    if isinstance(inner, Rewards):
+        within: dict[str, Any] = {"inner": fit_rewards(inner, memory, spec)}
+        return rewards if within["inner"] is inner else dataclasses.replace(rewards, **within)
+    if not rewards.fits_data or rewards.unit is not None:
+        return rewards
+    data = innermost(memory)
+    if not isinstance(data, DataSet):
+        name = registry.part_name(rewards)
+        raise ForageError(
+            f"{name} takes the deviation of a data set's rewards; name it with --data FILE, or say it with "
+            f"--rewards.deviation."
+        )
+    return rewards.fit(data.rewards(spec))
+
+
 def choose_steps(
     steps: int | str | None, agent: Agent, offline: bool, world: World, suggested: bool
 ) -> tuple[int, str]:
@@ -408,12 +463,14 @@ def from_config(
                 f"forage.resume(directory, {port}=...)."
             ) from None
     apart = "data" in world or world.get("evaluates")  # the spaces are those of the data
+    logged = spec_from_config(config) if world.get("logged") and not apart else None
     played = world.get("id") if environment is None else environment
     resolved = resolve(
         parts.pop("agent"),
         None if apart else played,
         evaluate=played if apart else None,
         data_spec=spec_from_config(config) if apart else None,
+        logged=logged,
         steps=config["steps"],
         seeds=config["seeds"],
         environment_options=from_plain(world.get("options")) if environment is None else None,

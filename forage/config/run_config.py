@@ -86,6 +86,7 @@ class RunConfig:
     settings_from: str = ""  # the preset or rule behind the agent's settings
     left_out: str = ""  # what of it an agent that was given as an object lacks
     steps_from: str = ""  # so many steps, when nobody said how many
+    reading_from: Sequence[str] = ()  # what was guessed about the columns of a table
 
     # Settings that do not decide what is learned
     evaluation_episodes: int | None = None  # of each seed, for a score

@@ -619,3 +619,12 @@ def unknown_actions(space: spaces.Space[Any]) -> str:
         f"Agents act in Discrete and flat MultiDiscrete spaces that count from 0 and in Box spaces of floats, not in "
         f"{space}; wrap the environment, in forage.environments.wrappers.FlatActions for one."
     )
+
+
+def same_shape(one: Any, other: Any) -> bool:
+    """Return whether networks for one space fit another: spaces are of one kind and shape, bounds apart."""
+    if hasattr(one, "spaces") or hasattr(other, "spaces"):
+        inner, theirs = getattr(one, "spaces", {}), getattr(other, "spaces", {})
+        return inner.keys() == theirs.keys() and all(same_shape(inner[name], theirs[name]) for name in inner)
+    sizes = [np.asarray(getattr(space, "n", getattr(space, "nvec", 0))) for space in (one, other)]
+    return type(one) is type(other) and one.shape == other.shape and np.array_equal(sizes[0], sizes[1])

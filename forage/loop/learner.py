@@ -31,6 +31,7 @@ from forage.core.types import AGENT, BONUS, GONE, NOBODY, OPPONENT, OUTCOME, Bat
 from forage.loop.needs import check_learner
 
 State = Any
+IN_UNITS = ("value", "advantage")  # endings of metrics that are in the units of the reward
 HELD_BATCHES = 4  # of held episodes, whose metrics are averaged
 START_METRICS = ("value", "q", "action_value", "advantage")
 """Metrics of agents that are values, which are also measured at the starts of held episodes."""
@@ -307,7 +308,13 @@ class Learner(Part):
         agent_state, metrics, errors = self.agent.learn(agent_state, batch, clock, learn_key)
         renew_key = jax.random.fold_in(learn_key, prng.RENEWAL)
         agent_state, more = self.agent.reset_networks(agent_state, batch, renew_key, self.spec)
-        return (agent_state, self.memory.report(memory_state, batch, errors)), metrics | more
+        return (agent_state, self.memory.report(memory_state, batch, errors)), self.in_units(metrics) | more
+
+    def in_units(self, metrics: Metrics) -> Metrics:
+        """Return metrics with values and advantages in the units of the environment's reward."""
+        if (unit := self.rewards.unit) is None:
+            return metrics
+        return {name: x * unit if name.endswith(IN_UNITS) else x for name, x in metrics.items()}
 
     def measure(self, state: LearnerState, clock: Clock) -> Metrics:
         """Return the agent's metrics on the held episodes of a data set, and those of values at their starts.
@@ -331,7 +338,7 @@ class Learner(Part):
 
         def one(batch: Batch) -> Metrics:
             batch = batch._replace(experience=now.relabel(state.rewards, batch.experience))
-            return now.agent.measure(state.agent, batch, clock, prng.key(prng.HELD))
+            return now.in_units(now.agent.measure(state.agent, batch, clock, prng.key(prng.HELD)))
 
         found = jax.lax.map(one, jax.tree.map(lambda *x: jnp.stack(x), *batches))
         means = {f"validation/{name}": x[:HELD_BATCHES].mean(0) for name, x in found.items()}

@@ -21,6 +21,8 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.data import episodes, files, formats
 from forage.data.demonstrations import experience_of
+from forage.data.formats import folder
+from forage.data.formats.reading import reading_from_json
 from forage.data.logged import Transitions
 
 
@@ -45,6 +47,8 @@ class DataSet(Memory):
     sha256: str = equinox.field(static=True, default="")  # hash of the file; taken when a run begins
     held_out: float = equinox.field(static=True, default=0.0, kw_only=True)  # share of the episodes that are measured
     # and not learned from; 0.1 in a run without an environment
+    reading: str = equinox.field(static=True, default="", kw_only=True)  # description of a file of others as JSON, with
+    # the keys of its TOML file; empty: the one of that file
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         """Raise `ForageError` for an agent that needs rollouts, and for an environment with several rewards."""
@@ -58,7 +62,11 @@ class DataSet(Memory):
     def with_hashes(self) -> DataSet:
         """Return the same with an absolute path and the file's hash, added if missing."""
         path = Path(self.file).expanduser().absolute()
-        return dataclasses.replace(self, file=str(path), sha256=self.sha256 or formats.data_hash(path))
+        return dataclasses.replace(self, file=str(path), sha256=self.sha256 or self.hash_file(path))
+
+    def hash_file(self, path: Path) -> str:
+        """Return the SHA-256 of a file, and of the TOML file next to it if that describes it."""
+        return formats.data_hash(path, described=not self.reading)
 
     def ends(self, environment: dict[str, Any]) -> dict[str, float] | None:
         """Return the returns of random actions and of the expert, if the file records them for this environment."""
@@ -102,9 +110,15 @@ class DataSet(Memory):
         """Read all transitions, a folder's too. Raise `ForageError` as `opened` does."""
         self.check_unchanged()
         path = Path(self.file)
-        found, header = formats.read_data(path, spec)
+        found, header = formats.read_data(path, spec, reading_from_json(self.reading, self.file))
         files.check_fits(path, header, found, spec)
         return found
+
+    def rewards(self, spec: Spec) -> Float[np.ndarray, " transition"]:
+        """Read the rewards alone, of a folder without its other arrays."""
+        if formats.kind_of(Path(self.file)) == "folder":
+            return folder.map_arrays(Path(self.file))[0]["reward"]
+        return self.read_transitions(spec).reward
 
     def whole(self, spec: Spec) -> Experience:
         """Return the data of `read_transitions` as experience (leaves `transition ...`)."""
@@ -120,7 +134,7 @@ class DataSet(Memory):
 
     def check_unchanged(self) -> None:
         """Raise `ForageError` if the file has changed since the run began."""
-        if self.sha256 and formats.data_hash(Path(self.file)) != self.sha256:
+        if self.sha256 and self.hash_file(Path(self.file)) != self.sha256:
             raise ForageError(
                 f"{self.file} is not the data set that this run began with (its SHA-256 was {self.sha256[:12]}...); "
                 f"put that file back, or train again."

@@ -3,6 +3,7 @@
 PARTS = {
     "environment": "environment:EnvironmentReward",
     "scale": "scaling:Scale",
+    "data-scale": "scaling:DataScale",
     "atari": "atari:AtariRewards",
     "normalise-return": "scaling:NormaliseReturn",
     "weighted": "weighted:WeightedRewards",

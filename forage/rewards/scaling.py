@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.core.ports import Metrics, Rewards
@@ -59,6 +60,33 @@ class Scale(Rewards):
 
     def truncate(self, state: Any) -> Any:
         return self.inner.truncate(state)
+
+
+class DataScale(Rewards):
+    """r' = r / s, with s the standard deviation of the rewards of the run's data set, as its numbers are standardised.
+
+    No mean is subtracted, which would change what is best wherever episodes end. The run keeps s. Values and advantages
+    in its curve are multiplied by s, so that they are in the units of the data; losses are those of r'.
+    """
+
+    example: ClassVar[str] = "forage train iql --data log.csv --rewards data-scale"
+    ranges: ClassVar[Ranges] = {"deviation": Range(0, math.inf, above=True, below=True)}
+    fits_data: ClassVar[bool] = True
+
+    deviation: float | None = None  # s; by default that of the data set, or 1 if its rewards are all alike
+
+    @property
+    def unit(self) -> float | None:
+        return self.deviation
+
+    def fit(self, reward: Float[np.ndarray, " transition"]) -> DataScale:
+        if self.deviation is not None:
+            return self
+        found = float(np.std(reward, dtype=np.float64))
+        return DataScale(found if found > 1e-9 * max(1.0, float(np.abs(reward).max())) else 1.0)
+
+    def relabel(self, state: Any, experience: Experience) -> Experience:
+        return experience._replace(reward=experience.reward / self.deviation)  # pyrefly: ignore[unsupported-operation]
 
 
 class NormaliseReturnState(NamedTuple):

@@ -18,6 +18,7 @@ from forage.config.files import arguments_of
 from forage.config.options import OPTIONS
 from forage.config.registry import PartChoice
 from forage.config.run_config import RunConfig, shorten_memory
+from forage.config.saved import spec_from_config
 from forage.core import checkpoint, spaces
 from forage.core.checkpoint import Leaf
 from forage.core.sweep import best_member, member_words, members_of
@@ -52,6 +53,16 @@ def from_parent(parent: Run, given: Mapping[str, Any]) -> dict[str, Any]:
         own = {"agent_options": networks(parent, other)}
     if "data" in said:
         kept.pop("memory", None)
+    world = parent.config["environment"]
+    if "data" in world or {"logged", "evaluates"} & world.keys():  # the spaces are those of data
+        own["logged"] = spec_from_config(parent.config)
+        if "data" in said and "environment" not in said:
+            kept.pop("environment", None)
+        elif "data" in world and "environment" not in said:
+            raise ForageError(
+                f"{parent.directory} learned from data without an environment; name one in which its policy goes on, "
+                f"as in forage train --from {parent.directory} ENVIRONMENT, or a data set with --data FILE."
+            )
     where = str(parent.directory)
     trusting.check_trust(where, kept)
     found = arguments_of(where, kept) | own

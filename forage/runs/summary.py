@@ -223,6 +223,7 @@ def introduction(setup: RunConfig, directory: Path, steps: int, spread: str = ""
         what = "none is taken in the environment" if setup.scored else "nothing is played"
         held = f"; {memory.held_out:.0%} of its episodes are held out and measured" if memory.held_out else ""
         lines.append(f"from {memory.file}; each step is an update, and {what}{held}")
+        lines += setup.reading_from
         if setup.evaluation_spec is not None:
             lines.append(f"evaluated in {setup.evaluation_spec.name}")
     else:

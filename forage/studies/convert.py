@@ -15,7 +15,7 @@ from forage.core.bounds import data_outside
 from forage.core.types import ForageError, Spec
 from forage.data import files, formats
 from forage.data.formats import folder, table
-from forage.data.formats.reading import Reading, parse_reading, read_description
+from forage.data.formats.reading import Reading, parse_reading
 from forage.data.logged import Transitions, join_logs
 
 Paths = str | os.PathLike[str]
@@ -48,7 +48,7 @@ def read_and_check(
     path: Path, spec: Spec | None, reading: Reading, tell: Tell | None = None
 ) -> tuple[Transitions, dict[str, Any]]:
     """Read a data set and check it against its environment. `tell` reports another scale."""
-    found, header = formats.read_data(path, spec, reading)
+    found, header = formats.read_data(path, spec, formats.complete_description(path, reading))
     spec = spec or spec_from_config(header)
     files.check_fits(path, header, found, spec)
     if tell is not None and (said := data_outside(str(path), found.observation, spec.observation_space, spec.name)):
@@ -83,7 +83,7 @@ def convert(
     kind, spec = formats.target_kind(target, to), spec_of(environment, env)
     reading = parse_reading({name: value for name, value in words.items() if value is not None}, "forage data convert")
     if len(paths) == 1 and kind == "folder" and formats.is_foreign_table(paths[0]) and spec is None:
-        return table.convert_table(paths[0], target, reading.fill_unset(read_description(paths[0])))
+        return table.convert_table(paths[0], target, formats.complete_description(paths[0], reading))
     first, header = read_and_check(paths[0], spec, reading, tell)
     if len(paths) == 1:
         formats.write_data(target, first, header, kind)

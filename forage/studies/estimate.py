@@ -72,11 +72,12 @@ def estimate_run(
     policy = load_policy(run, seed, checkpoint=checkpoint)
     answer = answer_of(policy)
     path = Path(file)
-    data, header = formats.read_data(path, policy.spec)
+    memory = read_json(Path(run) / "config.json").get("memory")
+    data, header = formats.read_data(path, policy.spec, formats.description_for(path, memory))
     files.check_data_spaces(path, header, policy.spec)
     found = estimate_policy(policy, answer, data, discount, confidence)
     digest = formats.data_hash(path)
-    if digest in hashes_in(read_json(Path(run) / "config.json").get("memory")):
+    if {digest, formats.data_hash(path, described=False)} & hashes_in(memory):
         found = dataclasses.replace(found, warnings=(*found.warnings, LEARNED))
     if write:
         about = {"data": path.name, "sha256": digest, "member": policy.member}

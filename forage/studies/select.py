@@ -210,6 +210,7 @@ def of_runs(
     discounted returns and are only compared with one another.
     """
     from forage.config.saved import load_policy, spec_from_config
+    from forage.core.columns import Columns
     from forage.data import files, formats
     from forage.data.logged import LoggedEpisodes
     from forage.evaluation.off_policy import estimate
@@ -219,15 +220,17 @@ def of_runs(
     values, estimates = {}, {}
     header: dict[str, Any] = {}
     logged: LoggedEpisodes | None = None
+    columns: Columns | None = None  # of the table as it was read; each run has its own
     opened = {path: Run(path) for path in runs}
     for path, run in opened.items():  # all of them, before the first estimate
         if run.evaluation is None:
             raise ForageError(f"{path} was not evaluated, so nobody knows its value; forage evaluate {path} does it.")
     for path, run in opened.items():
         spec = spec_from_config(run.config)
-        if logged is None:
-            data, header = formats.read_data(Path(file), spec)
-            logged = LoggedEpisodes.from_data(data)
+        if logged is None or spec.columns != columns:
+            reading = formats.description_for(Path(file), run.config.get("memory"))
+            data, header = formats.read_data(Path(file), spec, reading)
+            logged, columns = LoggedEpisodes.from_data(data), spec.columns
         files.check_data_spaces(Path(file), header, spec)
         policy: Any = load_policy(path)  # `estimate` also takes what has `probabilities`
         assert run.evaluation is not None

@@ -16,13 +16,11 @@ from test_offline import SMALL, example, make_moment, write_file
 
 import forage.data
 from forage.agents.offline.iql import IQL
-from forage.cli.data import FLAGS, READING
 from forage.config.resolve import from_config, resolve
 from forage.core.checkpoint import is_key
 from forage.core.types import ForageError, Spec
 from forage.data import files, formats
 from forage.data.formats import flat, folder, table
-from forage.data.formats.reading import NAMES as NAMES_OF_READING
 from forage.data.formats.reading import Reading, read_description
 from forage.data.logged import LoggedEpisodes, Transitions
 from forage.evaluation.off_policy import estimate, tabular_policy
@@ -626,7 +624,3 @@ def test_words_over_words():
     assert Reading(ends=3, action=("a",)).fill_unset(Reading(ends=5, reward="r")) == Reading(
         ends=3, action=("a",), reward="r"
     )
-
-
-def test_the_command_names_what_a_file_may_say():
-    assert sorted((*READING, *FLAGS, "columns")) == sorted(NAMES_OF_READING)

@@ -1,6 +1,7 @@
 """Tables of real life: their profile, their description and the transitions that they make, worked out by hand."""
 
 import json
+import math
 from pathlib import Path
 
 import jax
@@ -9,9 +10,11 @@ import pytest
 
 import forage
 import forage.data
+from forage.config.options import READING_NAMES
 from forage.config.resolve import from_config, resolve
 from forage.core.errors import ForageError
-from forage.data.formats.reading import parse_reading, read_description
+from forage.core.types import Spec
+from forage.data.formats.reading import NAMES, parse_reading, read_description
 from forage.data.tables.describe import describe_table
 from forage.data.tables.numbers import Growing, release_pages
 from forage.data.tables.rows import read_table
@@ -178,8 +181,117 @@ def test_a_run_without_an_environment_is_of_the_data(tmp_path):
     assert resolve("iql", data=path, steps=4, discount=0.9).agent.discount == 0.9
     with pytest.raises(ForageError, match=r"has an option 'discont'\. Did you mean 'discount'"):
         resolve("iql", data=path, steps=4, discont=0.9)
-    with pytest.raises(ForageError, match=r"actions are Discrete\(3\), and those of CartPole-v1 are"):
+    with pytest.raises(ForageError, match=r"are 3 columns .stock, promo, weekday., and those of CartPole-v1 are"):
         resolve("iql", data=path, evaluate="CartPole-v1", steps=4)
+
+
+def test_options_describe_a_table_that_has_no_description(tmp_path):
+    """Other roles are guessed and shown; the run keeps all of them, so that a later TOML is no change."""
+    path = tmp_path / "log.csv"
+    path.write_text(SHOP)
+    setup = resolve("iql", data=path, steps=4, seeds=[0], action=["order"], time="day")
+    assert setup.spec.columns.entries()[:2] == ["stock", "promo"] and not (tmp_path / "log.toml").exists()
+    assert setup.reading_from[0].endswith("guessed by their names are reward profit; terminated closed; episode shop; "
+                                          "observation stock, promo, weekday")  # fmt: skip
+    assert "rows have no stock" in setup.reading_from[1]
+    kept = json.loads(setup.memory.reading)
+    assert kept["time"] == "day" and kept["columns"]["stock"] == {"kind": "number", "missing": "last"}
+    describe_table(path, parse_reading({"action": "promo"}, "test"))
+    again = from_config(json.loads(json.dumps(setup.full_config())))
+    held = again.memory.load(again.spec)
+    found = [*held.data.action.tolist(), *held.validation.data.action.tolist()]
+    assert again.memory == setup.memory and sorted(found) == [0, 1, 1, 2, 2]
+    other = resolve("iql", data=path, steps=4, seeds=[0], action="weekday").spec.columns  # over the TOML file
+    assert [c.name for c in other.action] == ["weekday"] and [c.name for c in other.observation] == ["stock", "order"]
+    scaled = resolve("iql", data=path, steps=4, seeds=[0], rewards="data-scale").rewards
+    assert scaled.deviation == pytest.approx(np.std([1, 2, 4, 6, 7]))  # of the five transitions
+    (tmp_path / "log.toml").unlink()
+    for words, said in (
+        ({}, r"which columns of .*log.csv are the action; say --action order, as its name suggests"),
+        ({"action": "order", "time": "shop"}, "has the time 'a'"),
+        ({"action": "order", "reward": "weekday"}, "line 2 has 'Mon' in column weekday, which is no number"),
+    ):
+        with pytest.raises(ForageError, match=said):
+            resolve("iql", data=path, steps=4, seeds=[0], **words)
+
+
+def test_another_table_is_read_with_the_columns_of_the_first(tmp_path):
+    """A second log has other means and lacks a name; its numbers and codes are those that the policy learned with."""
+    path, _ = table_of(tmp_path)
+    known = read_table(path, read_description(path)).columns
+    text = "\n".join(line for line in SHOP.splitlines() if not line.endswith("Tue;none;4,0;")).replace("8,0;", "80,0;")
+    (tmp_path / "new.csv").write_text(text.replace("Mon", "Tue").replace("order", "x").replace(";x;", ";order;"))
+    reading = read_description(path)
+    table = read_table(tmp_path / "new.csv", reading, known=known)
+    assert table.columns == known and table.spec.observation_space == known.observation_space
+    data, stock = table.transitions(), known.observation[0]
+    raw = data.observation[:, 0] * stock.deviation + stock.mean
+    assert raw[-1] == pytest.approx(80, abs=1e-4) and data.observation[:, -1].all()  # Tue stays the second name
+    assert read_table(tmp_path / "new.csv", reading).columns.observation[0].mean != stock.mean
+    (tmp_path / "odd.csv").write_text(SHOP.replace("Mon", "Sun", 1))
+    with pytest.raises(ForageError, match="line 2 has 'Sun' in column weekday, which is not Mon, Tue"):
+        read_table(tmp_path / "odd.csv", reading, known=known)
+    known_spec = Spec("log", known.observation_space, known.action_space, columns=known)
+    setup = resolve("iql", data=tmp_path / "new.csv", steps=4, seeds=[0], logged=known_spec, episode="shop", time="day")
+    assert setup.spec.columns == known and setup.memory.load(setup.spec).data.observation.shape[1] == 4
+    with pytest.raises(ForageError, match=r"starts from has the action order, and for .* promo is said"):
+        resolve("iql", data=tmp_path / "new.csv", steps=4, seeds=[0], logged=known_spec, action="promo")
+
+
+def test_words_take_columns_from_the_roles_that_a_description_has():
+    there = parse_reading({"observation": "a,b,c", "next_observation": "d,e,f", "action": "g", "reward": "h"}, "test")
+    found = parse_reading({"action": "b", "reward": "g"}, "test").fill_unset(there)
+    assert found.observation == ("a", "c") and found.next_observation == ("d", "f")
+    assert found.action == ("b",) and found.reward == "g"
+    assert parse_reading(json.loads(found.to_json()), "test") == found
+    assert set(READING_NAMES) | {"columns"} == set(NAMES)
+
+
+SWING = "x,y,spin,torque,reward,run\n" + "".join(
+    f"{math.cos(i):.3f},{math.sin(i):.3f},{i % 7 - 3},{(i * 7 % 11) / 5 - 1},{-i % 5},{i // 10}\n" for i in range(40)
+)
+PENDULUM = {"action": "torque", "reward": "reward", "episode": "run", "held_out": 0.0}
+
+
+@pytest.mark.parametrize("environment", ["Pendulum-v1", "gymnasium:Pendulum-v1"])
+def test_a_policy_from_a_table_plays_in_the_codes_of_the_table(environment, tmp_path):
+    """Its observations are standardised, and its actions have the bounds of the data."""
+    (tmp_path / "log.csv").write_text(SWING)
+    scored = resolve("iql", data=tmp_path / "log.csv", evaluate=environment, steps=4, seeds=[0], **PENDULUM)
+    spin, spec = scored.spec.columns.observation[2], scored.spec
+    assert spec.action_space.low == -1 and spec.action_space.high == pytest.approx(1)
+    online = resolve("iql", environment, steps=4, seeds=[0], logged=spec, memory="uniform")
+    for setup in (scored, online, from_config(json.loads(json.dumps(online.full_config())))):
+        assert setup.score_spec.columns == spec.columns and setup.score_spec.action_space == spec.action_space
+        if setup.native:
+            first = setup.environment.reset(jax.random.key(0))[1]
+            bare = resolve("iql", environment, steps=4, seeds=[0]).environment.reset(jax.random.key(0))[1]
+        else:
+            first, bare = (made.environment(1).reset(0)[0] for made in (setup, resolve("iql", environment, steps=4)))
+        shown, raw = float(first[2]), float(bare[2])
+        assert shown == pytest.approx((raw - spin.mean) / spin.deviation, abs=1e-5) != raw
+    assert scored.environment_config["logged"] and online.environment_config["logged"]
+    with pytest.raises(ForageError, match=r"are 3 columns .x, y, spin., and those of CartPole-v1 are Box"):
+        resolve("iql", "CartPole-v1", steps=4, logged=spec)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("environment", ["Pendulum-v1", "gymnasium:Pendulum-v1"])
+def test_a_run_from_a_table_is_evaluated_and_goes_on_online(environment, tmp_path):
+    (tmp_path / "log.csv").write_text(SWING)
+    small = {"seeds": 1, "batch_size": 4, "hidden_sizes": (4,), "evaluation_episodes": 1, "display": "quiet"}
+    told = {"evaluate": environment, "evaluation_every": 4}
+    run = forage.train("iql", data=tmp_path / "log.csv", steps=4, directory=tmp_path / "a", **told, **PENDULUM, **small)
+    assert len(run.evaluations) == 2 and run.agent.spec.columns.observation[0].name == "x"
+    force = run.agent.act({"x": 1.0, "y": 0.0, "spin": 2.0})["torque"]
+    assert -1 <= force <= 1
+    words = {"start_from": tmp_path / "a", "memory": "uniform", "steps": 400, "display": "quiet"}
+    for target in ({}, {"environment": environment}):
+        on = forage.train(**words, **target, directory=tmp_path / f"b{len(target)}", evaluation_episodes=1)
+        assert on.agent.spec.columns == run.agent.spec.columns and on.config["environment"]["id"] == environment
+        assert forage.evaluate(on.directory, episodes=1).evaluation["return"][0] < 0
+    more = forage.resume(tmp_path / "b1", steps=600, display="quiet")
+    assert more.agent.spec.columns == run.agent.spec.columns
 
 
 @pytest.mark.thorough

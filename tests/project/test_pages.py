@@ -72,8 +72,10 @@ def follow(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     for pattern, less in SMALLER:
         command = re.sub(pattern, less, command)
     verb, *words = command.split()[1:]
-    if verb == "train" and words[1:2] != ["--data"]:  # from data alone there is no evaluation
-        words += ["--evaluation-episodes", "2", "--quiet"]
+    if verb == "train":
+        from_data = words[1:2] == ["--data"]  # alone, so that there is no evaluation
+        words += ["--seeds", "1", "--hidden-sizes", "16,16"] if from_data else ["--evaluation-episodes", "2"]
+        words += ["--quiet"]
     code, _, said = small.run_command(capsys, verb, *words)
     assert code == 0, f"{command}: {said}"
 

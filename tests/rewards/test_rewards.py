@@ -1,5 +1,7 @@
 """Rewards: scaling, normalisation, weights and bonuses."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,13 +13,14 @@ from reward_helpers import KEY, experience_of, learn, relabel, spec_of
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.policy import AgentPolicy
 from forage.config.ranges import check_ranges
+from forage.config.resolve import resolve
 from forage.core.types import Clock, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea_treasure import DeepSeaTreasure
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.rewards.bonuses.rnd import RND
-from forage.rewards.scaling import NormaliseReturn, Scale
+from forage.rewards.scaling import DataScale, NormaliseReturn, Scale
 from forage.rewards.weighted import WeightedRewards
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
@@ -35,6 +38,21 @@ def test_scale_then_clip():
     unclipped = Scale(0.5)
     result = relabel(unclipped, (), experience_of([[-4e6, 1]]))
     np.testing.assert_array_equal(result.reward, [[-2e6, 0.5]])
+
+
+# DataScale
+
+
+def test_rewards_are_divided_by_the_deviation_of_the_data_and_values_multiplied():
+    """Rewards 1, 5, 1, 5 deviate by 2; a value of 3 is 6 in the units of the data, and a loss stays as it is."""
+    rewards = DataScale().fit(np.array([1.0, 5.0, 1.0, 5.0]))
+    assert rewards.deviation == 2 and DataScale(3.0).fit(np.array([1.0, 5.0])).deviation == 3
+    assert DataScale().fit(np.full(4, 7.1)).deviation == 1  # all alike
+    np.testing.assert_array_equal(relabel(rewards, (), experience_of([[-4, 1]])).reward, [[-2, 0.5]])
+    learner, metrics = SimpleNamespace(rewards=rewards), {"value": 3.0, "critic_loss": 3.0, "advantage": -1.0}
+    assert Learner.in_units(learner, metrics) == {"value": 6.0, "critic_loss": 3.0, "advantage": -2.0}
+    with pytest.raises(ForageError, match="data-scale takes the deviation of a data set's rewards; name it with"):
+        resolve("dqn", "CartPole-v1", rewards="data-scale", steps=4)
 
 
 # NormaliseReturn

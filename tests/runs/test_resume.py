@@ -126,7 +126,9 @@ CASES: dict[str, Case] = {
 def reward(name: str) -> Any:
     """Make a rewards part, with small networks if it has any."""
     known = {field.name for field in part_options.fields(registry.part_class("rewards", name))}
-    return part("rewards", name, **{field: value for field, value in RND.items() if field in known})
+    return part(
+        "rewards", name, **{field: value for field, value in (RND | {"deviation": 2.0}).items() if field in known}
+    )
 
 
 # Every rewards part stops and resumes, without a row of its own.

@@ -16,6 +16,7 @@ WRONG = [
     (f"{RECORD} x.npz --actions best", "greedy, sampled or random, not 'best'"),
     (f"{RECORD} x.npz --seed 99", "run has seeds 3, 7, not 99"),
     (f"{RECORD} x.npz --start -1", "The start of a data set is 0 or more, not -1"),
+    ("train iql CartPole-v1 --action push", "--action says how a table is read; name the table with --data FILE"),
     ("train iql Pendulum-v1 --data nothere.npz", "There is no data set .*; forage data record RUN --output FILE"),
     ("train iql Pendulum-v1 --data empty", "empty is a folder and no data set"),
     ("train iql Pendulum-v1 --data file.txt", "is not a whole data set; forage data record RUN"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
@@ -24,6 +24,9 @@ class Rewards(Part):
     asks: ClassVar[bool] = False
     """`learn` takes `policy` as well: `(observation, action) -> Agent.log_probability` of the agent as it is."""
 
+    fits_data: ClassVar[bool] = False
+    """`fit` takes numbers from the rewards of the run's data set."""
+
     group: ClassVar[int] = 1
     """The number of episodes with a shared first state, side by side in a rollout, that it compares; 1
     for none.
@@ -39,6 +42,15 @@ class Rewards(Part):
         """
         if isinstance(inner := getattr(self, "inner", None), Rewards):
             inner.check(spec)
+
+    @property
+    def unit(self) -> Any:
+        """Return the factor that takes values back to the units of the environment's reward; `None` for none."""
+        return None
+
+    def fit(self, reward: Float[np.ndarray, " transition"]) -> Rewards:
+        """Return this part with the numbers that it takes from the rewards of a data set."""
+        return self
 
     @abc.abstractmethod
     def relabel(self, state: State, experience: Experience) -> Experience:

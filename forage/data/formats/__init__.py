@@ -26,7 +26,7 @@ from forage.core import checkpoint
 from forage.core.errors import nearest
 from forage.core.types import ForageError, Spec
 from forage.data import files
-from forage.data.formats.reading import Reading, description_path, read_description
+from forage.data.formats.reading import Reading, description_path, read_description, reading_from_json
 from forage.data.logged import Transitions
 
 WRITTEN = ("forage", "folder", "minari", "d4rl", "ogbench", "parquet")
@@ -77,13 +77,29 @@ def is_foreign_table(path: Path) -> bool:
     return b"forage" not in (metadata or {})
 
 
+def complete_description(path: Path, said: Reading) -> Reading:
+    """Return a description of a file that is completed by the TOML file next to it."""
+    return said if kind_of(path) in ("forage", "folder") else said.fill_unset(read_description(path))
+
+
+def description_for(path: Path, memory: Any) -> Reading | None:
+    """Return the description with which a run's policy reads a file: that of the TOML file next to it, else the run's.
+
+    `memory`: the memory of the run as plain data.
+    """
+    own = memory.get("reading") if isinstance(memory, dict) else None
+    if not own or kind_of(path) in ("forage", "folder") or (beside := read_description(path)) == Reading():
+        return reading_from_json(own or "", "the run's data")
+    return beside
+
+
 def read_data(
     path: Path, spec: Spec | None = None, reading: Reading | None = None
 ) -> tuple[Transitions, dict[str, Any]]:
     """Read a data set of any format, and its header.
 
-    `spec`: the environment that it is of, for formats that do not say. `reading`: words about it, over those of the
-    TOML file beside it. Raise `ForageError`, with the first bad row, where it is not one to learn from.
+    `spec`: the environment that it is of, for formats that do not say. `reading`: its description, by default that of
+    the TOML file beside it. Raise `ForageError`, with the first bad row, where it is not one to learn from.
     """
     kind = kind_of(path)
     if kind == "forage":
@@ -92,7 +108,7 @@ def read_data(
         from forage.data.formats import folder
 
         return folder.read_folder(path)
-    words = (reading or Reading()).fill_unset(read_description(path))
+    words = read_description(path) if reading is None else reading
     if spec is not None:
         files.check_recordable(spec)
     elif kind in ("d4rl", "ogbench"):
@@ -153,25 +169,23 @@ def write_data(path: Path, data: Transitions, header: Mapping[str, Any], kind: s
         getattr(importlib.import_module(f"forage.data.formats.{module}"), name)(path, data, header)
 
 
-def data_hash(path: Path) -> str:
+def data_hash(path: Path, described: bool = True) -> str:
     """Return the SHA-256 of a data set: of its file, or of all files of its folder, and of the TOML file next to it.
 
-    A folder of arrays is identified by its header, which has the hash of each array: no large file is read.
+    A folder of arrays is identified by its header, which has the hash of each array: no large file is read. Without
+    `described` the TOML file does not count.
     """
+    words = description_path(path)
+    described = described and words != path and words.is_file()
     if not path.is_dir():
-        if (
-            path.exists()
-            and description_path(path).is_file()
-            and description_path(path) != path
-            and kind_of(path) != "forage"
-        ):
-            return hash_lines([files.file_hash(path), files.file_hash(description_path(path))])
+        if path.exists() and described and kind_of(path) != "forage":
+            return hash_lines([files.file_hash(path), files.file_hash(words)])
         return files.file_hash(path)
     if kind_of(path) == "folder":
         return files.file_hash(path / "header.json")
     inside = sorted(at for at in path.rglob("*") if at.is_file())
     hashes = [line for at in inside for line in (at.relative_to(path).as_posix(), files.file_hash(at))]
-    return hash_lines(hashes + ([files.file_hash(description_path(path))] if description_path(path).is_file() else []))
+    return hash_lines(hashes + ([files.file_hash(words)] if described else []))
 
 
 def hash_lines(lines: Sequence[str]) -> str:

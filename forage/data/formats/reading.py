@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -53,13 +54,52 @@ class Reading:
     blanks: tuple[str, ...] = ()  # further texts that stand for a missing cell of a table
     columns: Mapping[str, ColumnReading] = dataclasses.field(default_factory=dict)  # more about columns, by name
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the settings that are set, by name."""
+        return {name: value for name in NAMES if (value := getattr(self, name)) not in ((), "", None, False, {})}
+
     def fill_unset(self, other: Reading) -> Reading:
-        """Return these settings, with the other's for those that are unset here."""
-        said = {name: value for name in NAMES if (value := getattr(self, name)) not in ((), "", None, False, {})}
-        return dataclasses.replace(other, **said)
+        """Return these settings, with the other's for those that are unset here.
+
+        A column that has a role here loses the one that it has there.
+        """
+        here = {name for role in ROLES for name in as_names(getattr(self, role))}
+        theirs: dict[str, Any] = {}
+        for role in ROLES:
+            told = getattr(other, role)
+            theirs[role] = tuple(n for n in told if n not in here) if isinstance(told, tuple) else told
+            theirs[role] = "" if told in here else theirs[role]
+        if len(other.next_observation) == len(other.observation):
+            pairs = zip(other.observation, other.next_observation, strict=True)
+            left = [pair for pair in pairs if not {*pair} & here]
+            theirs["observation"], theirs["next_observation"] = (tuple(pair[i] for pair in left) for i in (0, 1))
+        columns = {**other.columns, **self.columns}
+        return dataclasses.replace(other, **theirs | self.settings | {"columns": columns})
+
+    def to_json(self) -> str:
+        """Return the settings that are set as JSON, which `parse_reading` takes."""
+        plain = self.settings
+        if self.columns:
+            empty = ((), "", None)
+            plain["columns"] = {
+                column: {name: value for name, value in vars(told).items() if value not in empty}
+                for column, told in self.columns.items()
+            }
+        return json.dumps(plain, ensure_ascii=False)
 
 
 NAMES = tuple(field.name for field in dataclasses.fields(Reading))
+ROLES = (
+    *("observation", "next_observation", "action", "reward", "terminated", "truncated", "episode", "time"),
+    "behaviour_probability",
+)
+"""The settings that name columns."""
+
+
+def as_names(told: tuple[str, ...] | str) -> tuple[str, ...]:
+    """Return the columns of a role as a tuple."""
+    return ((told,) if told else ()) if isinstance(told, str) else told
 
 
 def description_path(path: Path) -> Path:
@@ -81,6 +121,19 @@ def read_description(path: Path) -> Reading:
     return parse_reading(found, str(words))
 
 
+def reading_from_json(text: str, where: str) -> Reading | None:
+    """Return the description that `Reading.to_json` wrote; `None` for an empty text."""
+    if not text:
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise ForageError(f"The description of {where} is not JSON: {error}.") from None
+    if not isinstance(found, dict):
+        raise ForageError(f"The description of {where} is a JSON object, not {text!r}.")
+    return parse_reading(found, f"The description of {where}")
+
+
 def parse_reading(found: Mapping[str, Any], where: str) -> Reading:
     """Return the words that stand in a mapping. `where` they stand is for messages."""
     given: dict[str, Any] = {}
@@ -99,6 +152,7 @@ def parse_reading(found: Mapping[str, Any], where: str) -> Reading:
             raise ForageError(f'{where}: {name} is one character, such as ";", not {value!r}.')
         elif name in SEVERAL:
             listed = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+            listed = list(listed) if isinstance(listed, tuple) else listed
             if not isinstance(listed, list) or not all(isinstance(part, str) and part for part in listed):
                 raise ForageError(f"{where}: {name} is a name or a list of names, not {value!r}.")
             given[name] = tuple(listed)

@@ -31,9 +31,9 @@ from forage.data.tables.source import Source, Texts, as_plain
 EXAMPLE = 'observation = ["x", "speed"], action = "push", reward = "paid", terminated = "fell", truncated = "late"'
 
 
-def read_columns(path: Path, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
-    """Read a table without an environment, by the roles of its columns."""
-    table = read_table(path, reading)
+def read_columns(path: Path, reading: Reading, spec: Spec | None) -> tuple[Transitions, dict[str, Any]]:
+    """Read a table without an environment, by the roles of its columns; with a spec, by the columns of that."""
+    table = read_table(path, reading, known=None if spec is None else spec.columns)
     return table.transitions(), {"spec": flat.spec_json(table.spec), "left_out": table.omissions}
 
 
@@ -68,7 +68,7 @@ def convert_table(path: Path, target: Path, reading: Reading) -> dict[str, Any]:
 def read_csv(path: Path, spec: Spec | None, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
     """Read a CSV: as the observations and actions of an environment, in its order; without one by its columns."""
     if spec is None or spec.columns is not None:
-        return read_columns(path, reading)
+        return read_columns(path, reading, spec)
     source = Source(path, as_plain(vars(reading)), reading.blanks)
     check_columns(path, reading, source.names)
     wanted = columns_of(reading)
@@ -180,7 +180,7 @@ def read_parquet(path: Path, spec: Spec | None, reading: Reading) -> tuple[Trans
             raise ForageError(f"{path} is not as Forage wrote it ({error}).") from None
         return files.transitions_of(path, arrays, header), header
     if spec is None or spec.columns is not None:
-        return read_columns(path, reading)
+        return read_columns(path, reading, spec)
     check_columns(path, reading, names)
     columns = {name: array_of(path, table, name) for name in columns_of(reading)}
     return transitions(path, columns, reading, spec, files.row_name)

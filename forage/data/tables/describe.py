@@ -8,7 +8,7 @@ from typing import Any
 
 from forage.core import checkpoint
 from forage.core.types import ForageError
-from forage.data.formats.reading import ColumnReading, Reading, description_path, read_description
+from forage.data.formats.reading import ColumnReading, Reading, as_names, description_path, read_description
 from forage.data.tables.faults import TableProfile, profile_table
 from forage.data.tables.source import Source, as_plain
 
@@ -43,6 +43,33 @@ def describe_table(path: Path, said: Reading, write: bool = True) -> TableProfil
         text = write_toml(found).encode()
         checkpoint.write_atomically(description_path(path), lambda file: file.write(text))
     return found
+
+
+def complete_reading(path: Path, said: Reading) -> tuple[Reading, list[str]]:
+    """Return the whole description of a table, and sentences about guesses in it.
+
+    The TOML file next to the table says what was not `said`; without one it is guessed, but for the action. Raise
+    `ForageError` if a person has to decide first.
+    """
+    if (beside := read_description(path)) != Reading():
+        return said.fill_unset(beside), []
+    if not said.action:
+        proposal = describe_table(path, said, write=False).reading.action
+        guess = ",".join(proposal) or "COLUMN"
+        why = ", as its name suggests" if proposal else ""
+        raise ForageError(
+            f"Nothing says which columns of {path} are the action; say --action {guess}{why}, or correct the proposal "
+            f"that forage data describe {path} writes to {description_path(path).name}."
+        )
+    found = describe_table(path, said, write=False)
+    if fatal := [fault for fault in found.faults if fault.fatal]:
+        more = f" It is one of {len(fatal)}." if len(fatal) > 1 else ""
+        raise ForageError(f"{path}: {fatal[0]}.{more} forage data describe {path} lists all that is wrong.")
+    roles = {role: as_names(getattr(found.reading, role)) for role in found.guessed}
+    guessed = [f"{role} {', '.join(names)}" for role, names in roles.items() if names]
+    said_of = [f"{path.name}: guessed by their names are {'; '.join(guessed)}"] if guessed else []
+    shown = [str(fault) for fault in found.faults if not fault.what.startswith("The reward is guessed")]
+    return found.reading, said_of + [f"{path.name}: {line}" for line in shown]
 
 
 def write_toml(found: TableProfile) -> str:

@@ -25,16 +25,20 @@ def fill_and_fit(
     numbers: dict[str, np.ndarray],
     order: Int[np.ndarray, " row"] | None,
     starts: Starts,
+    fit: bool = True,
 ) -> tuple[Columns, tuple[Column, ...]]:
     """Fill missing cells as described, and return the columns with the statistics of the data.
 
-    Cells of columns that are `cut` stay missing.
+    Cells of columns that are `cut` stay missing. Without `fit` the columns keep the statistics that they have, and
+    their typical value is that of their own data.
     """
     fitted = {}
     for column in (*columns.observation, *columns.action):
         values = numbers[column.name]
         missing = is_missing(values)
         said = reading.columns.get(column.name, ColumnReading()).missing
+        known = None if fit or column.typical is None else float(column.parse(column.typical))
+        said = said or (TYPICAL if known is not None else "")
         if missing.any():
             if not said:
                 bad = int(missing.argmax())
@@ -44,18 +48,21 @@ def fill_and_fit(
                     f'{column.name}] missing = "last" (or typical, cut, or a value); forage data describe '
                     f"{source.path} proposes it."
                 )
-            typical = typical_number(column, values, missing)
+            typical = typical_number(column, values, missing) if known is None else known
             if said == LAST:
                 numbers[column.name] = last_values(values, missing, order, starts, typical)
             elif said != CUT:
                 number = typical if said == TYPICAL else float(column.parse(said, f"{source.path}: missing of "))
                 numbers[column.name] = np.where(missing, number, values).astype(values.dtype)
-            if said in (LAST, TYPICAL):
+            if not fit:
+                pass
+            elif said in (LAST, TYPICAL):
                 cell = column.cells(int(typical)) if column.numbered else typical
                 column = dataclasses.replace(column, typical=cell)
             elif said != CUT:
                 column = dataclasses.replace(column, typical=said if column.numbered else float(column.parse(said)))
-        fitted[column.name] = fit_column(source, column, numbers[column.name], column.name in reading.action)
+        chosen = column.name in reading.action
+        fitted[column.name] = fit_column(source, column, numbers[column.name], chosen) if fit else column
         release_pages([numbers[column.name]])
     made = dataclasses.replace(
         columns,

@@ -129,20 +129,24 @@ class TransitionTable:
             raise ForageError(f"{self.path} is not a data set to learn from: {error}") from error
 
 
-def read_table(path: Path, reading: Reading, folder: Path | None = None) -> TransitionTable:
+def read_table(
+    path: Path, reading: Reading, folder: Path | None = None, known: Columns | None = None
+) -> TransitionTable:
     """Read a table by its description. Raise `ForageError` for the first cell that does not fit it.
 
-    `folder`: where the numbers of a large table are kept meanwhile.
+    `folder`: where the numbers of a large table are kept meanwhile. `known`: the columns of an earlier table, whose
+    names, codes and statistics this one is read with.
     """
     source = Source(path, as_plain(dataclasses.asdict(reading)), reading.blanks)
+    reading = reading if known is None else with_columns_of(reading, known)
     check_named(source, reading)
-    columns, after = describe_columns(source, reading)
+    columns, after = describe_columns(source, reading) if known is None else (known, following_columns(known, reading))
     growing = Growing(folder)
     read_numbers(source, reading, (*columns.observation, *columns.action, *after), growing)
     numbers = growing.finish()
     order, starts, marked = order_of(source, reading, numbers)
     release_pages(numbers.values())
-    columns, after = fill_and_fit(source, reading, columns, after, numbers, order, starts)
+    columns, after = fill_and_fit(source, reading, columns, after, numbers, order, starts, fit=known is None)
     release_pages(numbers.values())
     return link_rows(path, reading, columns, after, numbers, order, starts, marked)
 
@@ -198,11 +202,23 @@ def describe_columns(source: Source, reading: Reading) -> tuple[Columns, tuple[C
         reading.joint,
         reading.reward,
     )
-    after = tuple(
-        dataclasses.replace(made[one], name=name)
-        for one, name in zip(reading.observation, reading.next_observation, strict=False)
+    return columns, following_columns(columns, reading)
+
+
+def following_columns(columns: Columns, reading: Reading) -> tuple[Column, ...]:
+    """Return the columns of the next observation, coded as those of the observation; none if that is the next row's."""
+    pairs = zip(columns.observation, reading.next_observation, strict=False)
+    return tuple(dataclasses.replace(column, name=name) for column, name in pairs)
+
+
+def with_columns_of(reading: Reading, known: Columns) -> Reading:
+    """Return a description with the roles that the columns of an earlier table have."""
+    observation, action = (tuple(column.name for column in role) for role in (known.observation, known.action))
+    after = reading.next_observation if reading.observation == observation else ()
+    reward = reading.reward or known.reward
+    return dataclasses.replace(
+        reading, observation=observation, action=action, reward=reward, next_observation=after, joint=known.joint
     )
-    return columns, after
 
 
 def order_of(

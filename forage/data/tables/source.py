@@ -164,14 +164,14 @@ class Source:
         if types.is_dictionary(kind):
             return self._texts(array)
         if types.is_boolean(kind) and not number:
-            codes = array.cast(self.arrow.int8()).fill_null(-1).to_numpy(zero_copy_only=False)
-            return Texts(["no", "yes"], codes.astype(np.int32))
+            return Texts(["no", "yes"], as_numpy(array.cast(self.arrow.int8()).fill_null(-1)).astype(np.int32))
         if types.is_temporal(kind) and not types.is_duration(kind) and not types.is_time(kind):
             return date_numbers(array.to_numpy(zero_copy_only=False).astype("datetime64[us]"))
         if types.is_decimal(kind) or types.is_boolean(kind) or types.is_duration(kind) or types.is_time(kind):
             array = array.cast(self.arrow.int64() if not types.is_decimal(kind) else self.arrow.float64())
         if types.is_integer(array.type) or types.is_floating(array.type):
-            return array.cast(self.arrow.float64(), safe=False).to_numpy(zero_copy_only=False)
+            numbers = array.cast(self.arrow.float64(), safe=False)
+            return as_numpy(numbers.fill_null(np.nan) if numbers.null_count else numbers)
         if types.is_string(kind) or types.is_large_string(kind):
             return self._texts(array.dictionary_encode())
         raise ForageError(f"{self.path} has a column of {kind}, which is neither a number, a text nor a date.")
@@ -179,7 +179,7 @@ class Source:
     def _texts(self, array: Any) -> Texts:
         codes = array.indices
         codes = codes.fill_null(-1) if codes.null_count else codes
-        return Texts([str(name).strip() for name in array.dictionary.to_pylist()], codes.to_numpy(zero_copy_only=False))
+        return Texts([str(name).strip() for name in array.dictionary.to_pylist()], as_numpy(codes))
 
     def _numbers(self, name: str, cells: Cells, row: int) -> Float[np.ndarray, " row"]:
         """Return numbers of a column of Parquet, whose texts may be numbers."""
@@ -234,6 +234,11 @@ class Source:
                 if seen == row:
                     return f"line {lines.line_num}"
         return f"row {row}"
+
+
+def as_numpy(array: Any) -> np.ndarray:
+    """Return numbers of Arrow without nulls as an array. `to_numpy` would import pandas where that is installed."""
+    return np.from_dlpack(array) if len(array) else array.to_numpy()
 
 
 def encoding_of(dialect: Dialect) -> str:

@@ -17,7 +17,10 @@ import gymnasium
 import numpy as np
 from gymnasium import wrappers
 
+from forage.core import spaces
+from forage.core.columns.entries import LogView, log_view
 from forage.core.errors import ForageError
+from forage.core.plain import dumps
 from forage.core.spaces import StackedBox, describe_space, resize_box
 from forage.environments.adapters.gymnasium.atari import area_taps, shrink
 from forage.environments.adapters.gymnasium.calls import reset_environment
@@ -279,10 +282,32 @@ BY_NAME: dict[str, Callable[..., Any]] = {
 """The wrappers of environments on the host, by the names of the native wrappers."""
 
 
+class LogEncoding(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment whose observations and actions are coded as those of a log, see `LogView`."""
+
+    def __init__(self, env: Any, log: str):
+        super().__init__(env)
+        inside = dumps([spaces.to_json(space) for space in (env.observation_space, env.action_space)])
+        self.told = (log, inside, title(env))
+        self.observation_space, self.action_space = self.view.observation_space, self.view.action_space
+
+    @property
+    def view(self) -> LogView:
+        return log_view(*self.told)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observation, info = reset_environment(self.env, seed)
+        return self.view.encode(observation, np), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, *rest = self.env.step(self.view.decode(action, np))
+        return self.view.encode(observation, np), *rest  # pyrefly: ignore[bad-return]
+
+
 def wrap(env: Any, around: Around) -> Any:
     """Return an environment inside these wrappers. Raise `ForageError` for a wrapper that does not fit."""
     for name, options in around:
-        env = BY_NAME[name](env, **options)
+        env = LogEncoding(env, **options) if name == "log-encoding" else BY_NAME[name](env, **options)
     return env
 
 
