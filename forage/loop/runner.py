@@ -29,6 +29,7 @@ class EvaluationEpisodes(NamedTuple):
     returns: np.ndarray | Array
     lengths: np.ndarray | Array
     infos: dict[str, np.ndarray | Array]  # what the environment itself said at the last step; NaN where nothing
+    summary: PyTree[Array] = ()  # of the observations of all these episodes (`Evolver.summarise`), for one that learns
 
 
 class Runner(Protocol):

@@ -100,7 +100,8 @@ def lambda_returns(
         G_t = r_t + discount * (1 - terminated_t) * M_t
         M_t = (1 - trace_lambda) * V(next_observation_t) + trace_lambda * G_{t+1}
 
-    where V(next_observation_t) takes the place of G_{t+1} if step t is truncated or the segment's last.
+    where V(next_observation_t) takes the place of G_{t+1} if step t is truncated or the segment's last. With a
+    `trace_lambda` of 1 it is the discounted reward to go.
 
     Source: Sutton, 1988, "Learning to Predict by the Methods of Temporal Differences", Machine Learning 3;
     Sutton and Barto, 2018, "Reinforcement Learning: An Introduction", 2nd edition, section 12.1.
@@ -109,25 +110,6 @@ def lambda_returns(
     trace = jnp.where(_goes_on(terminated, truncated), trace_lambda, 0.0)
     bootstrap = jnp.where(terminated, 0.0, (1.0 - trace) * next_value)
     return _discounted_sum(reward + discount * bootstrap, discount * trace)
-
-
-def discounted_return(
-    reward: Float[Array, " time"],
-    next_value: Float[Array, " time"],
-    terminated: Bool[Array, " time"],
-    truncated: Bool[Array, " time"],
-    discount: Scalar,
-) -> Float[Array, " time"]:
-    """Return the discounted reward to go.
-
-        G_t = r_t + discount * (1 - terminated_t) * G_{t+1}
-
-    where V(next_observation_t) takes the place of G_{t+1} if step t is truncated or the segment's last.
-    Zeros as `next_value` give the sum of what was seen and nothing more.
-
-    Source: Sutton and Barto, 2018, "Reinforcement Learning: An Introduction", 2nd edition, equation 3.9.
-    """
-    return lambda_returns(reward, next_value, terminated, truncated, discount, 1.0)
 
 
 def vtrace(

@@ -43,7 +43,7 @@ class Greso(NumberedProblems):
     example: ClassVar[str] = "forage train grpo text:addition --env.problems 1000 --env.level 0-3 --tasks greso"
     ranges: ClassVar[Ranges] = {
         "base": Range(0.05, 0.95),
-        "zero_variance": Range(0, 1),
+        "alike": Range(0, 1),
         "step": Range(0, 1),
         "floor": Range(0, 1),
     }

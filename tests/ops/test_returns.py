@@ -15,7 +15,6 @@ from forage.ops import returns
 gae = jax.jit(returns.gae)
 n_step = jax.jit(returns.n_step)
 lambda_returns = jax.jit(returns.lambda_returns)
-discounted_return = jax.jit(returns.discounted_return)
 vtrace = jax.jit(returns.vtrace)
 retrace = jax.jit(returns.retrace)
 trajectory_aware = jax.jit(returns.trajectory_aware, static_argnames="rule")
@@ -83,8 +82,8 @@ def test_gae_table(next_value, terminated, truncated, expected):
         "terminated, then truncated": [2, 2, 7, 6],  # 3 + 8/2
     }
 )
-def test_discounted_return_table(next_value, terminated, truncated, expected):
-    close(discounted_return(REWARD, next_value, terminated, truncated, 0.5), expected)
+def test_discounted_reward_to_go_table(next_value, terminated, truncated, expected):
+    close(lambda_returns(REWARD, next_value, terminated, truncated, 0.5, 1.0), expected)
 
 
 @table(
@@ -270,7 +269,7 @@ def test_definitions(seed, discount, trace_lambda):
     close(lambda_returns(fast[1], fast[3], *ends, discount, trace_lambda), expected)
 
     expected = [slow_lambda_return(reward, next_value, *ends, discount, 1, t) for t in steps]
-    close(discounted_return(fast[1], fast[3], *ends, discount), expected)
+    close(lambda_returns(fast[1], fast[3], *ends, discount, 1.0), expected)
 
     trace, one = np.full(len(reward), trace_lambda), np.ones(len(reward))
     expected = [slow_corrected(trace, one, reward, value, next_value, *ends, discount, t, t) - value[t] for t in steps]
@@ -362,7 +361,8 @@ def test_equivalences(seed):
 
     td_error = reward + 0.9 * next_value * ~terminated - value
     close(gae(*given, 0.9, 0.0), td_error)
-    close(gae(*given, 0.9, 1.0), discounted_return(reward, next_value, *ends, 0.9) - value)
+    to_go = lambda_returns(reward, next_value, *ends, 0.9, 1.0)
+    close(gae(*given, 0.9, 1.0), to_go - value)
     close(gae(*given, 0.9, 0.7) + value, lambda_returns(reward, next_value, *ends, 0.9, 0.7))
     close(gae(*given, 0.0, 0.7), reward - value)
 
@@ -370,7 +370,7 @@ def test_equivalences(seed):
     close(vtrace(on_policy, *given, 0.9, 0.7)[0], lambda_returns(reward, next_value, *ends, 0.9, 0.7))
     close(
         vtrace(on_policy, *given, 0.9),
-        [discounted_return(reward, next_value, *ends, 0.9)] * 2 - np.stack([0 * value, value]),
+        [to_go] * 2 - np.stack([0 * value, value]),
     )
     close(retrace(on_policy, *given, 0.9, 0.7), lambda_returns(reward, next_value, *ends, 0.9, 0.7))
 

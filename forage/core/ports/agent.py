@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any, ClassVar, Self
 
 import equinox
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports.abilities import Estimating, Grouping, Lagging, Offline, Recurrent
 from forage.core.ports.environment import World
@@ -184,6 +184,20 @@ class Evolver(Agent):
     @abc.abstractmethod
     def tell(self, state: State, population: PyTree[Array], returns: Float[Array, " member"], clock: Clock) -> State:
         """Learn from the mean return of each member. `clock` counts the steps of this generation, too."""
+
+    def init_summary(self, state: State) -> PyTree[Array]:
+        """Return the empty summary of a member's observations; `()` for an agent that has no use for one."""
+        return ()
+
+    def summarise(
+        self, summary: PyTree[Array], observation: PyTree[Array], counts: Bool[Array, " episode"]
+    ) -> PyTree[Array]:
+        """Add the observations (leaves `episode ...`) of one step to a member's summary; `counts` are running."""
+        return summary
+
+    def observe_summaries(self, state: State, summaries: PyTree[Array]) -> State:
+        """See the summaries (leaves `member ...`) of each generation once, after `tell`."""
+        return state
 
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]

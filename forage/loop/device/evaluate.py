@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import equinox
@@ -29,6 +30,8 @@ def play_episodes(
     pinned: PyTree[Array | None] = None,
     sampled: bool | Bool[Array, ""] = False,
     split: bool = True,
+    summarise: Callable[..., PyTree[Array]] | None = None,
+    summary: PyTree[Array] = (),
 ) -> EvaluationEpisodes:
     """Play fresh episodes, greedily or `sampled`, apart from training (leaves `episode ...`).
 
@@ -36,7 +39,8 @@ def play_episodes(
     says what every one of them has.
     An episode that has not ended after `max_steps`, or the horizon of its own task where that is later, counts as
     it stands. Where there is an opponent the agent takes each seat in turn, and only its own reward counts. The
-    devices of a seed share the episodes if they are to be `split`.
+    devices of a seed share the episodes if they are to be `split`. `summarise` adds the observations of each step to a
+    `summary`, as `Evolver` has both.
     """
     start_key, tasks_key, key = jax.random.split(key, 3)
     tasks = loop.at(1.0).tasks.evaluation()
@@ -70,7 +74,9 @@ def play_episodes(
 
     def step(carry):
         time, *rest = carry
-        at, hidden, running, total, length, infos = mesh.split_leaves(rest) if split else rest
+        at, hidden, running, total, length, infos, summary = mesh.split_leaves(rest) if split else rest
+        if summarise is not None:
+            summary = summarise(summary, at.observation, running)
         keys = jax.random.split(jax.random.fold_in(key, time), episodes)
         at, hidden, brought = jax.vmap(one)(at, hidden, keys, seats)
         hidden = loop.learner.observe_reward(state, hidden, brought.reward)
@@ -80,18 +86,19 @@ def play_episodes(
         total, length = total + where_tree(running, step.reward, 0), length + running
         infos = where_tree(running, info_numbers(step.info, loop.learner.spec.info_names), infos)
         running &= ~(step.terminated | step.truncated) & (time + 1 < last)  # others, in this program, may go on
-        return time + 1, at, hidden, running, total, length, infos
+        return time + 1, at, hidden, running, total, length, infos, summary
 
     objectives = len(loop.learner.spec.reward_names)
     total = jnp.zeros((episodes, objectives) if objectives else (episodes,))
     infos = {name: jnp.full(episodes, jnp.nan) for name in loop.learner.spec.info_names}
-    carry = (jnp.int32(0), at, hidden, jnp.full(episodes, last > 0), total, jnp.zeros(episodes, jnp.int32), infos)
+    running, length = jnp.full(episodes, last > 0), jnp.zeros(episodes, jnp.int32)
+    carry = jnp.int32(0), at, hidden, running, total, length, infos, summary
     carry = jax.lax.while_loop(lambda carry: any_of(carry[3]), step, carry)
-    total, length, infos = carry[4:]
+    total, length, infos, summary = carry[4:]
     if loop.opponent is not None:
         results = {"win": total > 0, "draw": total == 0, "loss": total < 0}
         infos = info_numbers(results, tuple(results)) | infos
-    return EvaluationEpisodes(total, length, infos)
+    return EvaluationEpisodes(total, length, infos, summary)
 
 
 def choose_actions(

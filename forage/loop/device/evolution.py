@@ -67,12 +67,14 @@ class EvolutionLoop(DeviceLoop):
 
         def play(member: State, key: Key[Array, ""]):
             learner = state.learner._replace(agent=before._replace(**{agent.acting: member}))
-            return play_episodes(self, learner, key, agent.episodes, agent.rollout_length, split=False)
+            own = {"split": False, "summarise": agent.summarise, "summary": agent.init_summary(before)}
+            return play_episodes(self, learner, key, agent.episodes, agent.rollout_length, **own)
 
         members = mesh.split_leaves(population), mesh.split_leaves(jax.random.split(play_key, agent.population))
         episodes = jax.vmap(play)(*members)
         returns, played = episodes.returns.mean(-1), state.played + episodes.lengths.sum()
         after = agent.tell(before, population, returns, clock._replace(steps=played))
+        after = agent.observe_summaries(after, episodes.summary)
 
         # Report
         count, length = jnp.float32(agent.num_envs), episodes.lengths.sum().astype(jnp.float32)

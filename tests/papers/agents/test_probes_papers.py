@@ -60,6 +60,7 @@ from forage_papers.agents.actor_critic.rrs import RRS
 from forage_papers.agents.actor_critic.sac_flow import SACFlow
 from forage_papers.agents.actor_critic.simba import SimBa
 from forage_papers.agents.actor_critic.simba_v2 import SimBaV2
+from forage_papers.agents.evolution.ars import ARS
 from forage_papers.agents.offline.cfpi import CFPI
 from forage_papers.agents.offline.f_dvl import FDVL
 from forage_papers.agents.offline.guided_flows import GuidedFlows
@@ -67,6 +68,7 @@ from forage_papers.agents.offline.o_dice import ODICE
 from forage_papers.agents.offline.recoil import ReCOIL
 from forage_papers.agents.offline.trajectory_transformer import TrajectoryTransformer
 from forage_papers.agents.policy_gradient.mdpo import MDPO
+from forage_papers.agents.policy_gradient.ppg import PPG
 from forage_papers.agents.policy_gradient.residual_ppo import ResidualPPO
 from forage_papers.agents.q_learning.bootstrapped_dqn import BootstrappedDQN
 from forage_papers.agents.q_learning.cqn import CQN, of_path
@@ -118,6 +120,7 @@ class Noise(Agent):
         raise NotImplementedError
 
 
+PHASES = {"epochs": 4, "policy_rollouts": 4, "auxiliary_minibatches": 1, "auxiliary_learning_rate": 1e-3}
 RESIDUAL = {"hidden_sizes": (16,), "value_sizes": (16, 16), "learning_rate": 1e-3}
 QUICKER = {"learning_rate": 5e-3, "final_learning_rate": 0.1}  # of weights whose length is one
 ZOOMING: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_sizes": (32, 32), "n_step": 1, "weight_decay": 0.0}
@@ -142,6 +145,7 @@ FREE = {"penalty": 1e-3, "taught_updates": 100, "novelty_hidden": 32}
 
 AGENTS = {
     "mdpo": Trial(mdpo(), 20_000),
+    "ppg": Trial(PPG(**PPO_SIZES, **PHASES, discount=DISCOUNT), 24_000),
     "i-dqn": Trial(IteratedDQN(**REPLAYED, n_step=1, dueling=False, chain=3, copy_interval=32), 12_000, EXPLORE),
     "ensemble-c51": Trial(
         EnsembleC51(**REPLAYED, n_step=1, dueling=False, atoms=51, low=-4.0, high=8.0, members=3), 12_000, EXPLORE
@@ -211,7 +215,11 @@ FROM_EPISODES = {
     ),
     "trajectory-transformer": Trial(TrajectoryTransformer(**READ, **AHEAD), 800),
 }
+# Means are taken off observations as they come, and the first state of a probe would be none of its linear policy's.
+MOVED = {"num_envs": 256, "episodes": 8, "rollout_length": 16, "normalise_observation": False, "learning_rate": 0.1}
+EVOLVED = {"ars": Trial(ARS(**MOVED, sigma=0.3, top_directions=0), 120_000)}
 ELSEWHERE = {
+    "maddpg": "Its critics are those of a team, and one agent is none: test_maddpg.py.",
     "ucbvi": "Likewise: test_tabular_agents_papers.py.",
     "psrl": "Likewise: test_tabular_agents_papers.py.",
     "maxent": "It learns to see all states alike, and no values: test_tabular_agents_papers.py.",
@@ -257,6 +265,7 @@ CONTINUOUS = (
     *("cqn-as", "fql", "sac-flow", "adaptive-ratio-sac", "mex", "rrs", "maxinfo-sac"),
 )
 TRIALS = dict.fromkeys(("device", "host", "together"), AGENTS) | {"data": FROM_DATA, "episodes": FROM_EPISODES}
+TRIALS["evolution"] = EVOLVED
 for runner, trials in TRIALS.items():
     probes.TRIALS[runner] |= trials
 

@@ -1,0 +1,1 @@
+"""Parts and claims of single papers."""
