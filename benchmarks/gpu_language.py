@@ -84,7 +84,7 @@ def by_forage(part: str, rows: int, times: int) -> dict[str, Any]:
     optimiser = make_named_optimiser("adamw", 1e-6, 1.0)
 
     def loss(network: Transformer) -> jax.Array:
-        now, _ = log_probabilities(network, whole, PLAIN, there, chunk=128, remat=True, wanted=NEW)
+        now, _ = log_probabilities(network, whole, PLAIN, there, remat=True, wanted=NEW)
         return policy_loss("clip", now, jax.lax.stop_gradient(now), advantage, mask, "sequence-mean")
 
     @jax.jit

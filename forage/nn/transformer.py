@@ -39,13 +39,12 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.core.errors import ForageError
 from forage.nn.language.architecture import Architecture
+from forage.nn.language.attention import NOTHING, AttentionRule, Sight, attend, attention_weights, cap
 from forage.nn.language.experts import Experts
 from forage.nn.language.positions import rotate_pairs, turn_table
 from forage.ops.rows import scale_rows
 
 DEVIATION = 0.02
-NEVER = -1e9  # added to the logit of what is not seen; finite, so that a row that sees nothing has a gradient
-NOTHING = -1  # the position of a column that is seen by none
 
 
 class Projection(equinox.Module):
@@ -182,37 +181,53 @@ class Block(equinox.Module):
         self,
         x: Float[Array, "batch time width"],
         turns: Turns,
-        unseen: Float[Array, "#batch time length"],
+        sight: Sight,
         past: Past | None = None,
         column: Int[Array, ""] | int = 0,
         wanted: int = 0,
+        ordered: bool = False,
     ) -> tuple[Float[Array, "batch wanted width"], Past]:
         """Apply the block to tokens, and write their keys and values into `past` from a column on.
 
-        `unseen` is added to the logits of attention: 0 for what a token sees, `NEVER` for what it does not. `wanted`:
-        how many of the last tokens something is made of, 0 for all; keys and values are of all.
+        `wanted`: how many of the last tokens the result is made of, 0 for all; keys and values are of all. `ordered`:
+        whether the tokens' columns are the last ones.
         """
-        weight, now = self.attention(x, turns, unseen, past, column, wanted)
-        return self.mix_values(x[:, -wanted:], weight, now), now
+        queries, now = self.look(x, turns, past, column, wanted)
+        found = attend(queries, *now, sight.last(wanted), self.rule, ordered)
+        return self.finish(x[:, -wanted:], found), now
 
     def attention(
-        self,
-        x: Float[Array, "batch time width"],
-        turns: Turns,
-        unseen: Float[Array, "#batch time length"],
-        past: Past | None = None,
-        column: Int[Array, ""] | int = 0,
-        wanted: int = 0,
-    ) -> tuple[Float[Array, "batch shared group wanted length"], Past]:
-        """Compute the attention of each token to each, in float32, and the keys and values as `__call__` does.
+        self, x: Float[Array, "batch time width"], turns: Turns, sight: Sight
+    ) -> tuple[Float[Array, "batch shared group time time"], Float[Array, "batch time width"]]:
+        """Compute the attention of each token to each, in float32, and the block's output.
 
         Query heads stand in groups that share a head of keys.
         """
+        queries, now = self.look(x, turns)
+        weight = attention_weights(queries, now.keys, sight, self.rule)
+        return weight, self.finish(x, jnp.einsum("bkgtl,bkls->bkgts", weight.astype(x.dtype), now.values))
+
+    @property
+    def rule(self) -> AttentionRule:
+        """Return the choices of the layer's attention."""
+        architecture = self.architecture
+        scale = architecture.attention_scale or architecture.size**-0.5
+        return AttentionRule(scale, architecture.attention_cap, architecture.window(self.layer))
+
+    def look(
+        self,
+        x: Float[Array, "batch time width"],
+        turns: Turns,
+        past: Past | None = None,
+        column: Int[Array, ""] | int = 0,
+        wanted: int = 0,
+    ) -> tuple[Float[Array, "batch shared group wanted size"], Past]:
+        """Compute the queries of the last tokens, and the keys and values of all, which are written into `past`."""
         architecture = self.architecture
         batch = len(x)
         h = normalise(x, self.attention_norm, self.attention_norm_bias, architecture)
         k, v = self.split_heads(self.keys(h), self.key_norm), self.split_heads(self.values(h))
-        x, unseen, own = x[:, -wanted:], unseen[:, -wanted:], tuple(table[:, -wanted:] for table in turns)
+        x, own = x[:, -wanted:], tuple(table[:, -wanted:] for table in turns)
         time = x.shape[1]
         q = self.split_heads(self.queries(h[:, -wanted:]), self.query_norm)
         if architecture.turns(self.layer):
@@ -220,10 +235,7 @@ class Block(equinox.Module):
         now = Past(k.swapaxes(1, 2), v.swapaxes(1, 2))
         if past is not None:
             now = Past(*(jax.lax.dynamic_update_slice(a, b, (0, 0, column, 0)) for a, b in zip(past, now, strict=True)))
-        q = q.reshape(batch, time, architecture.kv_heads, -1, architecture.size).transpose(0, 2, 3, 1, 4)
-        logits = jnp.einsum("bkgts,bkls->bkgtl", q, now.keys, preferred_element_type=jnp.float32)
-        logits = cap(logits * (architecture.attention_scale or architecture.size**-0.5), architecture.attention_cap)
-        return jax.nn.softmax(logits + unseen[:, None, None], axis=-1), now
+        return q.reshape(batch, time, architecture.kv_heads, -1, architecture.size).transpose(0, 2, 3, 1, 4), now
 
     def split_heads(
         self, x: Float[Array, "batch time outputs"], scale: Float[Array, " size"] | None = None
@@ -234,12 +246,11 @@ class Block(equinox.Module):
             return normalise(x, scale, None, self.architecture).reshape(shape)
         return normalise(x.reshape(shape), scale, None, self.architecture)
 
-    def mix_values(
-        self, x: Float[Array, "batch time width"], weight: Float[Array, "batch shared group time length"], now: Past
+    def finish(
+        self, x: Float[Array, "batch time width"], found: Float[Array, "batch shared group time size"]
     ) -> Float[Array, "batch time width"]:
-        """Compute the block's output for these attention weights."""
+        """Compute the block's output from that of its attention."""
         batch, time, _ = x.shape
-        found = jnp.einsum("bkgtl,bkls->bkgts", weight.astype(x.dtype), now.values)
         found = self.out(found.transpose(0, 3, 1, 2, 4).reshape(batch, time, -1))
         x = self.add(x, normalise(found, self.attention_after_norm, None, self.architecture))
         h = normalise(x, self.mlp_norm, self.mlp_norm_bias, self.architecture).reshape(-1, x.shape[-1])
@@ -262,11 +273,6 @@ class Block(equinox.Module):
         if self.gate is None:
             return self.down(activation(self.up(h)))
         return self.down(activation(self.gate(h)) * self.up(h))
-
-
-def cap(logits: Float[Array, "*batch"], bound: float) -> Float[Array, "*batch"]:
-    """Bound logits smoothly: bound tanh(logit / bound); 0 leaves them."""
-    return bound * jnp.tanh(logits / bound) if bound else logits
 
 
 def first_scale(architecture: Architecture, size: int, dtype: Any) -> Float[Array, " size"]:
@@ -373,11 +379,12 @@ class Transformer(equinox.Module):
         `remat`: compute blocks anew in the backward pass, so that a gradient keeps one array of each block alone.
         `wanted`: of how many of the last columns, 0 for all; the last block does nothing for others but remember them.
         """
-        x, turns, unseen = self._open(tokens, mask)
+        x, turns, sight = self._open(tokens, mask)
         for block in self.blocks:
-            apply = functools.partial(Block.__call__, wanted=wanted if block is self.blocks[-1] else 0)
+            last = block is self.blocks[-1]
+            apply = functools.partial(Block.__call__, wanted=wanted if last else 0, ordered=True)
             apply = jax.checkpoint(apply) if remat else apply
-            x = apply(block, x, *self._of_layer(block.layer, turns, unseen))[0]
+            x = apply(block, x, self._turns_of(block, turns), sight)[0]
         return normalise(x, self.norm, self.norm_bias, self.architecture)
 
     def attention(
@@ -388,17 +395,16 @@ class Transformer(equinox.Module):
         Rows are the tokens that attend, and sum to 1. Those of padding mean nothing. All layers stand in memory at
         once, layers x heads x time^2 numbers for each text.
         """
-        x, turns, unseen = self._open(tokens, mask)
+        x, turns, sight = self._open(tokens, mask)
         found = []
         for block in self.blocks:
-            weight, now = block.attention(x, *self._of_layer(block.layer, turns, unseen))
+            weight, x = block.attention(x, self._turns_of(block, turns), sight)
             found.append(weight.reshape(len(weight), -1, *weight.shape[-2:]))
-            x = block.mix_values(x, weight, now)
         return jnp.stack(found)
 
     def _open(
         self, tokens: Int[Array, "batch time"], mask: Bool[Array, "batch time"] | None
-    ) -> tuple[Float[Array, "batch time width"], tuple[Turns, ...], dict[int, Float[Array, "#batch time length"]]]:
+    ) -> tuple[Float[Array, "batch time width"], tuple[Turns, ...], Sight]:
         """Return the input of the blocks for whole texts, as `_begin` does."""
         self._check_length(tokens.shape[1])
         if mask is None:
@@ -407,7 +413,7 @@ class Transformer(equinox.Module):
         else:
             position = jnp.maximum(jnp.cumsum(mask, axis=1) - 1, 0)
             there = jnp.where(mask, position, NOTHING)
-        return self._begin(tokens, self._turn_tables(tokens.shape[1]), position, there)
+        return self._begin(tokens, self._turn_tables(tokens.shape[1]), Sight(position, there))
 
     def logits(self, hidden: Float[Array, "*batch width"]) -> Float[Array, "*batch vocabulary"]:
         """Return the logits, in float32, of the result of `hidden`."""
@@ -448,31 +454,61 @@ class Transformer(equinox.Module):
         return cache._replace(layers=layers, position=position, following=following)
 
     def extend(
-        self, cache: Cache, tokens: Int[Array, "batch time"], mask: Bool[Array, "batch time"] | None = None
+        self,
+        cache: Cache,
+        tokens: Int[Array, "batch time"],
+        mask: Bool[Array, "batch time"] | None = None,
+        remat: bool = False,
     ) -> tuple[Float[Array, "batch time width"], Cache]:
         """Return the hidden states of further tokens, and the cache with them in its next columns.
 
         `mask`: tokens that later ones see. Columns of others stay empty, and count in no position. More tokens than the
-        cache has columns left would overwrite its last ones; whoever makes it sees to its length.
+        cache has columns left would overwrite its last ones; whoever makes it sees to its length. `remat`: as in
+        `hidden_states`.
         """
         mask = jnp.ones(tokens.shape, bool) if mask is None else mask
-        position = jnp.maximum(cache.following[:, None] + jnp.cumsum(mask, axis=1) - 1, 0)
-        there = jnp.where(mask, position, NOTHING).astype(jnp.int32)
+        position, there = positions_after(cache.following, mask)
         there = jax.lax.dynamic_update_slice(cache.position, there, (0, cache.count))
-        x, turns, unseen = self._begin(tokens, cache.turns, position, there)
-        layers = []
+        x, turns, sight = self._begin(tokens, cache.turns, Sight(position, there))
+        layers, apply = [], jax.checkpoint(Block.__call__) if remat else Block.__call__
         for block, past in zip(self.blocks, cache.layers, strict=True):
-            x, now = block(x, *self._of_layer(block.layer, turns, unseen), past, cache.count)
+            x, now = apply(block, x, self._turns_of(block, turns), sight, past, cache.count)
             layers.append(now)
         following = cache.following + jnp.sum(mask, axis=1, dtype=jnp.int32)
         after = Cache(tuple(layers), cache.turns, there, cache.count + tokens.shape[1], following)
         return normalise(x, self.norm, self.norm_bias, self.architecture), after
 
-    def _of_layer(
-        self, layer: int, turns: tuple[Turns, ...], unseen: dict[int, Float[Array, "#batch time length"]]
-    ) -> tuple[Turns, Float[Array, "#batch time length"]]:
-        """Return the turns and the mask of unseen keys of a layer."""
-        return turns[self.architecture.rope_place(layer)], unseen[self.architecture.window(layer)]
+    def continue_rows(
+        self,
+        cache: Cache,
+        tokens: Int[Array, "row time"],
+        mask: Bool[Array, "row time"],
+        together: int,
+        remat: bool = False,
+    ) -> Float[Array, "row time width"]:
+        """Return the hidden states of rows of which each `together`, one after another, begin with a row of a cache.
+
+        The cache is full. `remat`: as in `hidden_states`; what the cache holds of a row is then repeated layer by
+        layer, and never kept.
+        """
+        read, time = cache.position.shape[1], tokens.shape[1]
+        position, there = positions_after(jnp.repeat(cache.following, together), mask)
+        there = jnp.concatenate([jnp.repeat(cache.position, together, axis=0), there], axis=1)
+        x, turns, sight = self._begin(tokens, self._turn_tables(read + time), Sight(position, there))
+
+        def apply(block: Block, x: Array, turns: Turns, sight: Sight, past: Past) -> Array:
+            room = (0, 0), (0, 0), (0, time), (0, 0)
+            past = jax.tree.map(lambda kept: jnp.pad(jnp.repeat(kept, together, axis=0), room), past)
+            return block(x, turns, sight, past, read, ordered=True)[0]
+
+        apply = jax.checkpoint(apply) if remat else apply
+        for block, past in zip(self.blocks, cache.layers, strict=True):
+            x = apply(block, x, self._turns_of(block, turns), sight, past)
+        return normalise(x, self.norm, self.norm_bias, self.architecture)
+
+    def _turns_of(self, block: Block, turns: tuple[Turns, ...]) -> Turns:
+        """Return the turns of a layer's positions."""
+        return turns[self.architecture.rope_place(block.layer)]
 
     def _turn_tables(self, length: int) -> tuple[Turns, ...]:
         """Return the angles of all positions, for each kind of layer."""
@@ -480,26 +516,16 @@ class Transformer(equinox.Module):
         return tuple(turn_table(length, rope, size) for rope in self.architecture.ropes)
 
     def _begin(
-        self,
-        tokens: Int[Array, "batch time"],
-        turns: tuple[Turns, ...],
-        position: Int[Array, "#batch time"],
-        there: Int[Array, "#batch length"],
-    ) -> tuple[Float[Array, "batch time width"], tuple[Turns, ...], dict[int, Float[Array, "#batch time length"]]]:
-        """Return the input of the blocks, the turns of its positions, and for each length of a window the mask of
-        unseen keys.
-        """
-        turned = tuple((cosine[position], sine[position]) for cosine, sine in turns)
-        query, key = position[:, :, None], there[:, None, :]
-        sees = (key >= 0) & (key <= query)
-        windows = {self.architecture.window(block.layer) for block in self.blocks}
-        unseen = {size: jnp.where(sees & (key > query - size) if size else sees, 0.0, NEVER) for size in windows}
+        self, tokens: Int[Array, "batch time"], turns: tuple[Turns, ...], sight: Sight
+    ) -> tuple[Float[Array, "batch time width"], tuple[Turns, ...], Sight]:
+        """Return the input of the blocks, the turns of the tokens' positions, and the sight as it came in."""
+        turned = tuple((cosine[sight.query], sine[sight.query]) for cosine, sine in turns)
         x = self.table[tokens]
         if self.architecture.embedding_scale != 1:
             x = x * jnp.asarray(self.architecture.embedding_scale, x.dtype)
         if self.positions is not None:
-            x = x + self.positions[position]
-        return x, turned, unseen
+            x = x + self.positions[sight.query]
+        return x, turned, sight
 
     def _check_length(self, length: int) -> None:
         """Raise `ForageError` for a text that is longer than the transformer was made for."""
@@ -507,3 +533,11 @@ class Transformer(equinox.Module):
             raise ForageError(
                 f"A text of {length} tokens is too long for this transformer, which reads {self.architecture.longest}."
             )
+
+
+def positions_after(
+    following: Int[Array, " batch"], mask: Bool[Array, "batch time"]
+) -> tuple[Int[Array, "batch time"], Int[Array, "batch time"]]:
+    """Return the position of each token after others, and the same with -1 for tokens that are not seen."""
+    position = jnp.maximum(following[:, None] + jnp.cumsum(mask, axis=1) - 1, 0)
+    return position, jnp.where(mask, position, NOTHING).astype(jnp.int32)

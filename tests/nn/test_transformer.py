@@ -198,7 +198,7 @@ def test_scoring_in_chunks_and_with_less_memory_is_the_same():
         return log_probabilities(changed, TEXT, Sampling(temperature=0.7), **how)[0].sum()
 
     plain = small.compute(jax.value_and_grad(loss), network.table)
-    less = small.compute(jax.value_and_grad(lambda table: loss(table, chunk=3, remat=True)), network.table)
+    less = small.compute(jax.value_and_grad(lambda table: loss(table, chunk=5, remat=True)), network.table)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), plain, less)
 
 
@@ -223,19 +223,21 @@ def test_what_rows_begin_with_is_read_once_to_the_same_numbers(architecture):
     mask = np.ones(tokens.shape, bool)
     mask[:2, 0], mask[1, 4], mask[3, 4:] = False, False, False  # padding in front, between tokens and behind
 
+    warmth = Sampling(temperature=jnp.linspace(0.5, 2, 16).reshape(4, 4, 1))  # each token has its own
+
     def loss(table, **how):
         changed = equinox.tree_at(lambda one: one.table, network, table)
-        log_p, entropy = log_probabilities(changed, tokens, Sampling(temperature=0.7), mask, wanted=4, **how)
+        log_p, entropy = log_probabilities(changed, tokens, warmth, mask, wanted=4, **how)
         return (log_p**2).sum() + entropy.sum(), log_p
 
-    group = {"together": SharedPrefix(prompts=2)}
+    group = {"together": SharedPrefix(prompts=2), "remat": True, "chunk": 5}
     each = small.compute(jax.value_and_grad(loss, has_aux=True), network.table)
     once = small.compute(jax.value_and_grad(lambda table: loss(table, **group), has_aux=True), network.table)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), each, once)
     one = jax.eval_shape(lambda: log_probabilities(network, jnp.asarray(tokens[:, :4]), wanted=1, **group)[0])
     assert one.shape == (4, 1)
-    with pytest.raises(ForageError, match="without remat"):
-        loss(network.table, remat=True, **group)
+    with pytest.raises(ForageError, match="have in common is read once where `wanted` says"):
+        log_probabilities(network, tokens, mask=mask, **group)
 
 
 @pytest.mark.parametrize("by_turn", [True, False])
@@ -257,7 +259,7 @@ def test_a_conversation_is_read_once_to_the_same_numbers(by_turn):
             log_p, entropy = log_probabilities(changed, tokens, Sampling(temperature=0.7), mask, wanted=3, **how)
             return (log_p**2).sum() + entropy.sum(), log_p
 
-        told = {"together": SharedPrefix(turns=len(turns), by_turn=by_turn)}
+        told = {"together": SharedPrefix(turns=len(turns), by_turn=by_turn), "remat": True}
         each = small.compute(jax.value_and_grad(loss, has_aux=True), network.table)
         once = small.compute(jax.value_and_grad(lambda table: loss(table, **told), has_aux=True), network.table)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), each, once)

@@ -9,13 +9,13 @@ small, which changes no number.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.errors import ForageError
 from forage.nn.transformer import Cache, Transformer
@@ -23,6 +23,7 @@ from forage.ops import sampling as distribution
 from forage.ops.sampling import PLAIN, Sampling
 
 AT_ONCE = 2**24  # random numbers that are drawn before the loop, at most: 64 MiB
+LOGITS = 2**26  # logits that are made at once, at most: 256 MiB
 PAD = 0
 SEGMENTS, SHORTEST = 4, 32  # how often a cache grows at most, and by how many columns at least
 
@@ -235,22 +236,22 @@ def hidden_before_tokens(
 ) -> tuple[Float[Array, "batch wanted width"], Bool[Array, "batch wanted"]]:
     """Return the hidden state before each token except the first of a row, and the mask of valid ones.
 
-    What stands before a token is the last one that is no padding, which need not be in the column before it. `wanted`:
-    of how many of the last columns, 0 for all but the first. What stands before those is then no further in front than
-    in the column before them, as where all in front of them is padded in front. `together`: what rows have in common
-    in front of those columns, which is then read once for all of them and never with `remat`; of turns the program
-    looks first whether they have it, and reads each row where they have not.
+    What stands before a token is the last one that is no padding, which need not be in the column before it. `remat`:
+    as in `Transformer.hidden_states`. `wanted`: of how many of the last columns, 0 for all but the first. What stands
+    before those is then no further in front than in the column before them, as where all in front of them is padded in
+    front. `together`: what rows have in common in front of those columns, which is then read once for all of them; of
+    turns the program looks first whether they have it, and reads each row where they have not.
     """
     time = tokens.shape[1]
-    if together != ALONE and (remat or not 0 < wanted < time):
+    if together != ALONE and not 0 < wanted < time:
         raise ForageError(
             f"What {max(together.prompts, together.turns)} rows have in common is read once where `wanted` says in "
-            f"which last columns they differ, and without remat."
+            f"which last columns they differ."
         )
     if together.prompts > 1:
-        return _before_answers(network, tokens, mask, wanted, together.prompts)
+        return _before_answers(network, tokens, mask, remat, wanted, together.prompts)
     if together.turns > 1:
-        return _before_turns(network, tokens, mask, wanted, together)
+        return _before_turns(network, tokens, mask, remat, wanted, together)
     wanted = wanted or time - 1
     first = time - 1 - wanted  # the column of the first that is wanted of `hidden`
     hidden = network.hidden_states(tokens, mask, remat, wanted + 1)
@@ -264,6 +265,7 @@ def _before_answers(
     network: Transformer,
     tokens: Int[Array, "batch time"],
     mask: Bool[Array, "batch time"],
+    remat: bool,
     wanted: int,
     together: int,
 ) -> tuple[Float[Array, "batch wanted width"], Bool[Array, "batch wanted"]]:
@@ -273,11 +275,10 @@ def _before_answers(
     """
     prompt = tokens.shape[1] - wanted
     there = mask[::together, :prompt]
-    asked, cache = network.extend(network.cache(*there.shape), tokens[::together, :prompt], there)
+    asked, cache = network.extend(network.cache(*there.shape), tokens[::together, :prompt], there, remat)
     hidden = jnp.repeat(last_hidden(asked, there), together, axis=0)[:, None]
     if wanted > 1:
-        cache = network.grow_cache(network.repeat_rows(cache, together), wanted - 1)
-        answered, _ = network.extend(cache, tokens[:, prompt:-1], mask[:, prompt:-1])
+        answered = network.continue_rows(cache, tokens[:, prompt:-1], mask[:, prompt:-1], together, remat)
         hidden = jnp.concatenate([hidden, answered], axis=1)
     begun = jnp.pad(mask[:, prompt:-1], ((0, 0), (1, 0)))
     place = jax.lax.cummax(jnp.where(begun, jnp.arange(wanted), 0), axis=1)
@@ -289,6 +290,7 @@ def _before_turns(
     network: Transformer,
     tokens: Int[Array, "batch time"],
     mask: Bool[Array, "batch time"],
+    remat: bool,
     wanted: int,
     together: SharedPrefix,
 ) -> tuple[Float[Array, "batch wanted width"], Bool[Array, "batch wanted"]]:
@@ -311,17 +313,43 @@ def _before_turns(
 
     def run_once() -> Float[Array, "batch wanted width"]:
         there = jnp.arange(time) < length.max(turn)[:, None]
-        hidden = network.hidden_states(whole.squeeze(turn), there)
+        hidden = network.hidden_states(whole.squeeze(turn), there, remat)
         place = jnp.maximum(lay_out(number) - 1, 0)
         taken = jax.vmap(lambda place: jnp.take_along_axis(hidden, place[..., None], axis=1), turn, turn)(place)
         return taken.reshape(len(tokens), wanted, -1)
 
     def run_each() -> Float[Array, "batch wanted width"]:
-        return hidden_before_tokens(network, tokens, mask, wanted=wanted)[0]
+        return hidden_before_tokens(network, tokens, mask, remat, wanted)[0]
 
     # What a gradient keeps of one branch is written as zeros by the other: all of the rarer one is computed anew
     hidden = jax.lax.cond(alike, run_once, jax.checkpoint(run_each))
     return hidden, mask[:, -wanted:] & (number > 0)
+
+
+def chunk_size(chunk: int | None, tokens: int, vocabulary: int) -> int:
+    """Return the number of `tokens` that become logits at once; `chunk` is as in `log_probabilities`."""
+    chunk = max(LOGITS // vocabulary, 1) if chunk is None else chunk
+    return chunk if 0 < chunk < tokens else tokens
+
+
+def map_tokens(function: Callable[[PyTree[Array]], PyTree[Array]], inputs: PyTree[Array], chunk: int) -> PyTree[Array]:
+    """Return the function of the tokens of rows, `chunk` at once; all inputs and results begin with `row column`.
+
+    What it computes in between is computed anew in the backward pass, and never there of more tokens than that.
+    """
+    rows, columns = jax.tree.leaves(inputs)[0].shape[:2]
+    count = rows * columns
+    if chunk >= count:
+        return function(inputs)
+    pieces = -(-count // chunk)
+    room = pieces * chunk - count
+
+    def split(x: Array) -> Array:
+        flat = x.reshape(count, *x.shape[2:])
+        return jnp.pad(flat, ((0, room), *[(0, 0)] * (flat.ndim - 1))).reshape(pieces, chunk, *flat.shape[1:])
+
+    found = jax.lax.map(jax.checkpoint(function, prevent_cse=False), jax.tree.map(split, inputs))
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:count].reshape(rows, columns, *x.shape[2:]), found)
 
 
 def log_probabilities(
@@ -330,38 +358,35 @@ def log_probabilities(
     sampling: Sampling = PLAIN,
     mask: Bool[Array, "batch time"] | None = None,
     allowed: Bool[Array, " vocabulary"] | None = None,
-    chunk: int = 0,
+    chunk: int | None = None,
     remat: bool = False,
     wanted: int = 0,
     together: SharedPrefix = ALONE,
 ) -> tuple[Float[Array, "batch wanted"], Float[Array, "batch wanted"]]:
     """Return, from one pass, the log-probability of each token after those before it, and its distribution's entropy.
 
-    Both are 0 for padding and for a row's first token. `chunk`: how many columns become logits at once, 0 for all;
-    where the vocabulary is large, logits take more memory than all else. `remat`: as in `Transformer.hidden_states`.
-    `wanted`: of how many of the last columns, 0 for all, and `together`: what rows have in common in front of those;
-    both as in `before`.
+    Both are 0 for padding and for a row's first token. `chunk`: how many tokens become logits at once, 0 for all,
+    `None` for as many as `LOGITS` has room for; where the vocabulary is large, logits take more memory than all else.
+    `remat`: as in `Transformer.hidden_states`. `wanted`: of how many of the last columns, 0 for all, and `together`:
+    what rows have in common in front of those; both as in `hidden_before_tokens`.
     """
     mask = jnp.ones(tokens.shape, bool) if mask is None else mask
     hidden, real = hidden_before_tokens(network, tokens, mask, remat, wanted, together)
     count = hidden.shape[1]
 
-    def score_pair(pair: tuple[Array, Array]) -> tuple[Array, Array]:
-        hidden, token = pair
-        logits = network.logits(hidden)
-        log_p = distribution.log_probability(logits, token, sampling, allowed)
-        return log_p, distribution.entropy(distribution.log_distribution(logits, sampling, allowed))
-
     after = tokens[:, tokens.shape[1] - count :]
-    if chunk:
-        pieces = -(-count // chunk)
-        room = pieces * chunk - count
-        parts = jnp.pad(hidden, ((0, 0), (0, room), (0, 0))), jnp.pad(after, ((0, 0), (0, room)))
-        parts = jax.tree.map(lambda x: x.reshape(len(x), pieces, chunk, *x.shape[2:]).swapaxes(0, 1), parts)
-        found = jax.lax.map(jax.checkpoint(score_pair), parts)
-        log_p, entropy = (x.swapaxes(0, 1).reshape(len(tokens), -1)[:, :count] for x in found)
-    else:
-        log_p, entropy = score_pair((hidden, after))
+    own = jnp.ndim(sampling.temperature) == 3  # each token, or each row, has its own
+    heat = jnp.broadcast_to(sampling.temperature, (*after.shape, 1)) if own else ()
+
+    def score(part: tuple[Array, Array, Any]) -> tuple[Array, Array]:
+        hidden, token, heat = part
+        rule = sampling._replace(temperature=heat) if own else sampling
+        logits = network.logits(hidden)
+        log_p = distribution.log_probability(logits, token, rule, allowed)
+        return log_p, distribution.entropy(distribution.log_distribution(logits, rule, allowed))
+
+    chunk = chunk_size(chunk, after.size, network.architecture.vocabulary)
+    log_p, entropy = map_tokens(score, (hidden, after, heat), chunk)
     log_p, entropy = (jnp.where(real, x, 0.0) for x in (log_p, entropy))
     if not wanted:  # a row's first token
         log_p, entropy = (jnp.pad(x, ((0, 0), (1, 0))) for x in (log_p, entropy))
