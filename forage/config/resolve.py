@@ -79,6 +79,7 @@ def resolve(
     is_stored: bool = False,
     data_spec: Spec | None = None,
     logged: Spec | None = None,
+    on_spec: Callable[[Spec], object] | None = None,
     **parts: Any,
 ) -> RunConfig:
     """Return the configuration of a run, with defaults for all unset options. Raise `ForageError` for invalid ones.
@@ -87,7 +88,8 @@ def resolve(
     entries are options of the agent, such as `learning_rate`, as in `agent_options`. That may be a function, which is
     called with the agent once it is chosen. `is_stored`: the parts are those of a trained run, to which defaults add
     nothing; `data_spec` is the spec of its data set, if no environment gave it. `logged`: the spec of the data that the
-    agent learned from already; its coding of observations and actions stays.
+    agent learned from already; its coding of observations and actions stays. `on_spec` is called with the spec of the
+    environment or the data before the agent and the parts are chosen.
     """
     loose = {name: parts.pop(name) for name in list(parts) if name not in PORTS}
     words = {name: loose.pop(name) for name in READING_NAMES if data is not None and name in loose}
@@ -110,6 +112,8 @@ def resolve(
     else:
         world = find_world(environment, environment_options, wrap)
         world = world if logged is None else encode_as_log(world, logged)
+    if on_spec is not None:
+        on_spec(world.spec)
     choice = choose_agent(agent, agent_options or {}, loose, world, given, is_stored)
     made = complete_parts(take_references(choose_parts(choice)))  # the agent and the parts, by port
     made["rewards"] = fit_rewards(made["rewards"], made["memory"], world.spec)

@@ -20,8 +20,8 @@ from forage.config.defaults import (
 from forage.config.opponents import opponent_of
 from forage.config.options import PORTS
 from forage.config.references import load_references
-from forage.config.saved import BY_ENTRY, load_policy
-from forage.core import prng, spaces
+from forage.config.saved import load_policy, spec_to_config
+from forage.core import prng
 from forage.core.mesh import Devices, prepare_devices
 from forage.core.ports import Agent, Behaviour, Environment, Evolver, Memory, Rewards, Starts, Tasks
 from forage.core.schedule import is_scheduled, with_plain_numbers
@@ -379,17 +379,7 @@ class RunConfig:
             "evaluation_actions": self.evaluation_actions,
             "visits": self.visits,
             "opponent": self.opponent,
-            "spec": {
-                "name": self.spec.name,
-                "observation_space": spaces.to_json(self.spec.observation_space),
-                "action_space": spaces.to_json(self.spec.action_space),
-                "reward_names": list(self.spec.reward_names),
-                "num_agents": self.spec.num_agents,
-                "horizon": None if self.spec.horizon is None else int(self.spec.horizon),
-                "info_names": list(self.spec.info_names),
-                **({} if self.spec.columns is None else {"columns": self.spec.columns.to_json()}),
-                **({"scales": BY_ENTRY} if spaces.reads_by_entry(self.spec.observation_space) else {}),
-            },
+            "spec": spec_to_config(self.spec),
         }
 
 

@@ -107,6 +107,21 @@ def training_space(config: dict[str, Any], space: Any) -> Any:
     return space if told or not spaces.reads_by_entry(space) else spaces.with_one_factor(space)
 
 
+def spec_to_config(spec: Spec) -> dict[str, Any]:
+    """Return a spec as plain data, the entry `spec` of a run's configuration."""
+    return {
+        "name": spec.name,
+        "observation_space": spaces.to_json(spec.observation_space),
+        "action_space": spaces.to_json(spec.action_space),
+        "reward_names": list(spec.reward_names),
+        "num_agents": spec.num_agents,
+        "horizon": None if spec.horizon is None else int(spec.horizon),
+        "info_names": list(spec.info_names),
+        **({} if spec.columns is None else {"columns": spec.columns.to_json()}),
+        **({"scales": BY_ENTRY} if spaces.reads_by_entry(spec.observation_space) else {}),
+    }
+
+
 def spec_from_config(config: dict[str, Any]) -> Spec:
     """Return the agent's spec of its environment, from a run's configuration."""
     stored = config["spec"]

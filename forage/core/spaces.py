@@ -626,5 +626,8 @@ def same_shape(one: Any, other: Any) -> bool:
     if hasattr(one, "spaces") or hasattr(other, "spaces"):
         inner, theirs = getattr(one, "spaces", {}), getattr(other, "spaces", {})
         return inner.keys() == theirs.keys() and all(same_shape(inner[name], theirs[name]) for name in inner)
+    if isinstance(one, MixedSpace) and isinstance(other, MixedSpace):
+        return same_shape(one.choices, other.choices) and same_shape(one.numbers, other.numbers)
     sizes = [np.asarray(getattr(space, "n", getattr(space, "nvec", 0))) for space in (one, other)]
-    return type(one) is type(other) and one.shape == other.shape and np.array_equal(sizes[0], sizes[1])
+    kinds = [spaces.Box if isinstance(space, spaces.Box) else type(space) for space in (one, other)]
+    return kinds[0] is kinds[1] and one.shape == other.shape and np.array_equal(sizes[0], sizes[1])

@@ -19,13 +19,14 @@ from forage.config.options import OPTIONS
 from forage.config.registry import PartChoice
 from forage.config.run_config import RunConfig, shorten_memory
 from forage.config.saved import spec_from_config
-from forage.core import checkpoint, spaces
+from forage.core import checkpoint
 from forage.core.checkpoint import Leaf
 from forage.core.sweep import best_member, member_words, members_of
 from forage.core.types import ForageError
 from forage.evaluation.statistics import Score, by_setting
 from forage.loop.runner import Runner
 from forage.runs.run import Run
+from forage.runs.transfer import check_meanings, check_spaces, notes
 
 NETWORKS = ("hidden_sizes", "value_sizes", "activation", "layer_norm", "encoder", "optimiser", "state_dependent_noise")
 NETWORKS += ("critics", "critic_norm", "bins", "lowest_value", "highest_value", "quantiles", "discount")
@@ -108,6 +109,7 @@ class Inheritance:
     capacity: int = 0  # of that memory
     steps: int = 0  # at the start of the run: a memory counts from there
     offline: bool = False  # the parent learned from a data set alone, and the run itself does not
+    notes: Sequence[str] = ()  # meanings of its spaces that changed
 
     def begin(self, runner: Runner) -> None:
         """Load the inheritance into a runner that has just started."""
@@ -128,7 +130,7 @@ class Inheritance:
                 f"and with its memory, which keeps the newest {self.capacity:,} transitions; steps count on from "
                 f"{self.steps:,}"
             )
-        return lines
+        return [*lines, *(f"Note: {note}" for note in self.notes)]
 
     def record(self) -> dict[str, Any]:
         """Return the configuration's entry on the parent."""
@@ -153,7 +155,7 @@ def make_inheritance(parent: Run, setup: RunConfig, runner: Runner, with_memory:
     Each seed continues the same seed of the parent, with its best setting in a sweep; if the parent lacks one of the
     seeds, every seed continues the parent's best in evaluation.
     """
-    check_scales(parent, setup)
+    check_meanings(parent, setup.spec)
     there, evaluation = members(parent), parent.evaluation
     returns = evaluation["return"] if evaluation else None
     each = {member["seed"] for member in setup.members} <= {member["seed"] for member in there}
@@ -171,8 +173,9 @@ def make_inheritance(parent: Run, setup: RunConfig, runner: Runner, with_memory:
     try:
         found = Inheritance(parent, rows, each, fit_leaves(parent, "the agent", agents, like.agent), left)
     except ForageError:
-        check_spaces(parent, setup)
+        check_spaces(parent, setup.spec)
         raise
+    found.notes = notes(parent, setup.spec, setup.environment_config.get("wrap") or [])
     found.offline = parent.part("memory").offline and not setup.offline
     if with_memory:
         found.capacity = getattr(setup.memory, "capacity", 0)
@@ -189,28 +192,6 @@ def make_inheritance(parent: Run, setup: RunConfig, runner: Runner, with_memory:
 def state_field(name: str) -> str:
     """Return the field of an agent's state that a leaf belongs to: `.critics.body.weight` to `critics`."""
     return re.split(r"[.\[]", name.lstrip("."))[0]
-
-
-def check_scales(parent: Run, setup: RunConfig) -> None:
-    """Raise `ForageError` if a run would scale whole numbers differently from its parent."""
-    there, here = parent.config["spec"], setup.config()["spec"]
-    if there["observation_space"] == here["observation_space"] and there.get("scales") != here.get("scales"):
-        raise ForageError(
-            f"{parent.directory} learned while all whole numbers of an observation were divided by their largest "
-            f"bound, and each is divided by its own today; train it again, or go on with forage resume."
-        )
-
-
-def check_spaces(parent: Run, setup: RunConfig) -> None:
-    """Raise `ForageError` if a run has other observations or actions than its parent."""
-    there, here = parent.config["spec"], setup.config()["spec"]
-    for space, verb in (("observation_space", "shows"), ("action_space", "takes")):
-        if there[space] != here[space]:
-            one, other = (spaces.describe_space(spaces.from_json(spec[space])) for spec in (there, here))
-            raise ForageError(
-                f"{parent.directory} was trained in {there['name']}, which {verb} {one}, and {here['name']} {verb} "
-                f"{other}; its weights fit an environment with the same spaces."
-            )
 
 
 def take_over_memory(parent: Run, setup: RunConfig, rows: list[int]) -> tuple[dict[str, Leaf], int]:

@@ -28,7 +28,7 @@ from forage.core.loading import check_not_importing
 from forage.core.mesh import Devices, Shape, prepare_devices
 from forage.core.ports import Agent, Behaviour, Memory, Rewards, Starts, Tasks
 from forage.core.records import range_in
-from forage.core.types import ForageError
+from forage.core.types import ForageError, Spec
 from forage.evaluation.statistics import Score, by_setting
 from forage.loop.cluster.hosts import Channel
 from forage.loop.runner import Runner
@@ -47,6 +47,7 @@ from forage.runs.scoring import MOST_EPISODE_SEED, check_episodes, load_agents, 
 from forage.runs.session import Session
 from forage.runs.starting import Inheritance, continue_parent, from_parent, make_inheritance
 from forage.runs.trackers import Names, open_trackers, tracker_names
+from forage.runs.transfer import check_spaces
 
 CHECKED_APART = ("environment", "steps", "seeds", "evaluation_every", "callbacks", "options")
 """Arguments of `train` that are checked by more than their type, with sentences of their own."""
@@ -179,7 +180,13 @@ def start_run(said: Mapping[str, Any]) -> Run:
     leading = None if (hosts, coordinator) == (1, "") else lead(hosts, coordinator, shown.note)
 
     # Configuration and runner
-    setup = dataclasses.replace(resolve(**given), **settings)
+    specs: list[Spec] = []
+    try:
+        setup = dataclasses.replace(resolve(**given, on_spec=specs.append), **settings)
+    except ForageError:
+        if parent is not None and specs:  # options taken over from the parent are not at fault where its spaces are
+            check_spaces(parent, specs[0])
+        raise
     if parent is not None:
         setup = continue_parent(setup, parent, with_memory, own_behaviour=given.get("behaviour") is not None)
     if directory is not None:

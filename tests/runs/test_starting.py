@@ -136,7 +136,9 @@ def test_what_does_not_fit_is_refused(parent, tmp_path):
         r"does not fit the agent of this run: \.\S+ is float32\[.*\] there and float32\[.*\] here\.",
         agent_options={"hidden_sizes": (16,)},
     )
-    check_refused(r"was trained in CartPole-v1, which shows Box\(4,\), and Acrobot-v1 shows", environment="Acrobot-v1")
+    check_refused(
+        r"in CartPole-v1, which shows Box\(4,\) and takes Discrete\(2\), and Acrobot-v1 shows", environment="Acrobot-v1"
+    )
     check_refused(r"does not fit the agent of this run: only this run has", agent="ppo")
     check_refused(r"is not a run: it has no config.json", start_from=tmp_path)
     check_refused(r"name that run in start_from", start_from=None, with_memory=True, environment="CartPole-v1")

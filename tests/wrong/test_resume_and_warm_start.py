@@ -29,7 +29,15 @@ WRONG = [
     ),
     (
         "train --from run Pendulum-v1 --steps 64",
-        r"trained in CartPole-v1, which shows Box\(4,\), and Pendulum-v1 shows",
+        r"which shows Box\(4,\) and takes Discrete\(2\), and Pendulum-v1 shows Box\(3,\) and takes Box\(1,\);",
+    ),
+    (
+        "train --from run minatar:Breakout --steps 64",
+        r"and minatar:Breakout shows Box\(10, 10, 4\) and takes Discrete\(3\);",
+    ),
+    (
+        "train --from run mine.py:Base --steps 64",
+        r"which shows Box\(4,\), and mine.py:Base shows Box\(3,\); its weights fit",
     ),
     (
         "train --from run --hidden-sizes 16 --steps 64",
