@@ -26,7 +26,7 @@ from forage.core.types import ForageError
 from forage.evaluation.statistics import Score, by_setting
 from forage.loop.runner import Runner
 from forage.runs.run import Run
-from forage.runs.transfer import check_meanings, check_spaces, notes
+from forage.runs.transfer import check_meanings, notes
 
 NETWORKS = ("hidden_sizes", "value_sizes", "activation", "layer_norm", "encoder", "optimiser", "state_dependent_noise")
 NETWORKS += ("critics", "critic_norm", "bins", "lowest_value", "highest_value", "quantiles", "discount")
@@ -170,11 +170,7 @@ def make_inheritance(parent: Run, setup: RunConfig, runner: Runner, with_memory:
     known = {state_field(name) for name, _ in checkpoint.named_leaves(like.agent)}
     left = sorted({state_field(name) for name in agents} - known)
     agents = {name: leaf for name, leaf in agents.items() if state_field(name) in known}
-    try:
-        found = Inheritance(parent, rows, each, fit_leaves(parent, "the agent", agents, like.agent), left)
-    except ForageError:
-        check_spaces(parent, setup.spec)
-        raise
+    found = Inheritance(parent, rows, each, fit_leaves(parent, "the agent", agents, like.agent), left)
     found.notes = notes(parent, setup.spec, setup.environment_config.get("wrap") or [])
     found.offline = parent.part("memory").offline and not setup.offline
     if with_memory:

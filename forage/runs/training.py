@@ -47,7 +47,7 @@ from forage.runs.scoring import MOST_EPISODE_SEED, check_episodes, load_agents, 
 from forage.runs.session import Session
 from forage.runs.starting import Inheritance, continue_parent, from_parent, make_inheritance
 from forage.runs.trackers import Names, open_trackers, tracker_names
-from forage.runs.transfer import check_spaces
+from forage.runs.transfer import blame_spaces
 
 CHECKED_APART = ("environment", "steps", "seeds", "evaluation_every", "callbacks", "options")
 """Arguments of `train` that are checked by more than their type, with sentences of their own."""
@@ -181,21 +181,17 @@ def start_run(said: Mapping[str, Any]) -> Run:
 
     # Configuration and runner
     specs: list[Spec] = []
-    try:
+    with blame_spaces(parent, specs):
         setup = dataclasses.replace(resolve(**given, on_spec=specs.append), **settings)
-    except ForageError:
-        if parent is not None and specs:  # options taken over from the parent are not at fault where its spaces are
-            check_spaces(parent, specs[0])
-        raise
-    if parent is not None:
-        setup = continue_parent(setup, parent, with_memory, own_behaviour=given.get("behaviour") is not None)
-    if directory is not None:
-        Run.check_free(Path(directory))
-    if setup.devices and not setup.on_device:
-        raise ForageError(f"{setup.name} runs on the host, where one device learns; leave out devices.")
-    runner = build_runner(setup, setup.devices, leading, shown.note)
-    check_resources(setup, runner)
-    inheritance = None if parent is None else make_inheritance(parent, setup, runner, with_memory)
+        if parent is not None:
+            setup = continue_parent(setup, parent, with_memory, own_behaviour=given.get("behaviour") is not None)
+        if directory is not None:
+            Run.check_free(Path(directory))
+        if setup.devices and not setup.on_device:
+            raise ForageError(f"{setup.name} runs on the host, where one device learns; leave out devices.")
+        runner = build_runner(setup, setup.devices, leading, shown.note)
+        check_resources(setup, runner)
+        inheritance = None if parent is None else make_inheritance(parent, setup, runner, with_memory)
     setup = complete_settings(setup, runner, inheritance)
 
     # Files and training

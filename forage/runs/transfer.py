@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from gymnasium import spaces
@@ -12,6 +13,20 @@ from forage.core.columns import Columns
 from forage.core.spaces import MixedSpace, Tokens, describe_space, offset_of, same_shape, scale_of, spaces_by_path
 from forage.core.types import ForageError, Spec
 from forage.runs.run import Run
+
+
+@contextlib.contextmanager
+def blame_spaces(parent: Run | None, specs: Sequence[Spec]) -> Iterator[None]:
+    """Raise the sentence about other spaces in place of one about the settings that a run takes over.
+
+    `specs`: that of the run's environment, once it is known.
+    """
+    try:
+        yield
+    except ForageError:
+        if parent is not None and specs:
+            check_spaces(parent, specs[0])
+        raise
 
 
 def check_spaces(parent: Run, here: Spec) -> None:

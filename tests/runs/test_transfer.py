@@ -10,7 +10,7 @@ from forage.config.saved import spec_to_config
 from forage.core.columns import Column, Columns
 from forage.core.spaces import MixedSpace, Tokens
 from forage.core.types import ForageError, Spec
-from forage.runs.transfer import check_meanings, check_spaces, notes
+from forage.runs.transfer import blame_spaces, check_meanings, check_spaces, notes
 
 
 def spec(observation=None, action=None, name="There", **more):
@@ -27,7 +27,7 @@ def box(low, high, shape=(1,), dtype=np.float32):
     return spaces.Box(low, high, shape, dtype)
 
 
-def mixed(*counts, numbers):
+def mixed_space(*counts, numbers):
     nested = spaces.Tuple([*map(spaces.Discrete, counts), box(-1, 1, (numbers,))])
     return MixedSpace(spaces.MultiDiscrete(counts), box(-1, 1, (numbers,)), nested)
 
@@ -48,8 +48,8 @@ OTHER = [
     ),
     (spec(), spec(spaces.Discrete(3)), "which shows Box(3,), and Here shows Discrete(3)" + END),
     (
-        spec(action=mixed(2, 2, numbers=1)),
-        spec(action=mixed(2, numbers=2)),
+        spec(action=mixed_space(2, 2, numbers=1)),
+        spec(action=mixed_space(2, numbers=2)),
         "which takes Tuple(Discrete(2), Discrete(2), Box(1,)), and Here takes Tuple(Discrete(2), Box(2,))" + END,
     ),
     (
@@ -69,6 +69,18 @@ def test_other_shapes_are_a_sentence(there, here, said):
 
 def vars_of(spec):
     return {name: getattr(spec, name) for name in Spec.__dataclass_fields__}
+
+
+def test_spaces_are_blamed_before_settings_taken_over():
+    def fail(here, there=parent(spec())):
+        with blame_spaces(there, [here]):
+            raise ForageError("hidden_sizes has no effect.")
+
+    with pytest.raises(ForageError, match="which takes Discrete"):
+        fail(spec(action=box(-1, 1)))
+    for here, there in ((spec(), parent(spec())), (spec(action=box(-1, 1)), None)):
+        with pytest.raises(ForageError, match="no effect"):
+            fail(here, there)
 
 
 def test_lost_wrappers_are_named():
@@ -92,23 +104,23 @@ def test_weights_of_the_same_shapes_may_fit(there, here):
 
 
 def test_changed_meanings_are_notes():
-    def said(there, here, lost=(), wrap=()):
+    def differences(there, here, lost=(), wrap=()):
         return notes(parent(there, lost), here, list(wrap))
 
-    assert said(spec(), spec()) == said(spec(), spec(box(-5, 5, (3,)))) == []
-    assert said(spec(action=box(-1, 1)), spec(action=box(-3, 3))) == [
+    assert differences(spec(), spec()) == differences(spec(), spec(box(-5, 5, (3,)))) == []
+    assert differences(spec(action=box(-1, 1)), spec(action=box(-3, 3))) == [
         "actions were from -1 to 1, and are from -3 to 3 here"
     ]
     large, larger = (spec(box(0, most, dtype=np.int32)) for most in (200, 999))
-    assert said(large, larger) == [
+    assert differences(large, larger) == [
         "whole numbers of the observation have other bounds, by which networks see them divided"
     ]
-    assert said(large, large) == []
-    assert said(spec(), spec(), ["frame-stack:4"]) == [
+    assert differences(large, large) == []
+    assert differences(spec(), spec(), ["frame-stack:4"]) == [
         "that run's wrappers were frame-stack:4, and this one's are none"
     ]
-    assert said(spec(), spec(), ["frame-stack:4"], wrap=["frame-stack:4"]) == []
-    assert said(spec(reward_names=("a", "b")), spec(reward_names=("b", "a"))) == [
+    assert differences(spec(), spec(), ["frame-stack:4"], wrap=["frame-stack:4"]) == []
+    assert differences(spec(reward_names=("a", "b")), spec(reward_names=("b", "a"))) == [
         "rewards were a, b, and are b, a here"
     ]
 
