@@ -72,12 +72,12 @@ def vars_of(spec):
 
 
 def test_spaces_are_blamed_before_settings_taken_over():
-    def fail(here, there=parent(spec())):
+    def fail(here, there):
         with blame_spaces(there, [here]):
             raise ForageError("hidden_sizes has no effect.")
 
     with pytest.raises(ForageError, match="which takes Discrete"):
-        fail(spec(action=box(-1, 1)))
+        fail(spec(action=box(-1, 1)), parent(spec()))
     for here, there in ((spec(), parent(spec())), (spec(action=box(-1, 1)), None)):
         with pytest.raises(ForageError, match="no effect"):
             fail(here, there)
