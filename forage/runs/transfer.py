@@ -74,7 +74,7 @@ def check_meanings(parent: Run, here: Spec) -> None:
         )
     if there.columns is not None and here.columns is not None:
         for role in ("observation", "action"):
-            one, other = (column_words(spec.columns, role) for spec in (there, here))
+            one, other = (column_words(table, role) for table in (there.columns, here.columns))
             if [*one.items()] != [*other.items()]:
                 verb = "observes" if role == "observation" else "chooses"
                 odd = next(iter([*(one.items() - other.items()), *(other.items() - one.items())]), ("", ""))[0]
@@ -125,7 +125,7 @@ def is_read_differently(there: Spec, here: Spec) -> bool:
     one, other = (spaces_by_path(spec.observation_space) for spec in (there, here))
     return any(
         not np.array_equal(scale_of(one[path]), scale_of(other[path]))
-        or not np.array_equal(*(0 if (shift := offset_of(leaf[path])) is None else shift for leaf in (one, other)))
+        or not np.array_equal(np.asarray(offset_of(one[path])), np.asarray(offset_of(other[path])))
         for path in one.keys() & other.keys()
         if one[path].shape == other[path].shape
     )
