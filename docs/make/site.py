@@ -108,6 +108,7 @@ HOW_TO = {
     "Imitating demonstrations": "docs/how-to/imitation.md",
     "Studies: agents, environments, seeds": "docs/studies.md",
     "Judging from another's data": "docs/off-policy.md",
+    "Problems, tools, games and environments of your own in text": "docs/how-to/your-own-text.md",
     "Tools and games for a text policy": "docs/how-to/tools.md",
     "From a file to a merged part": "docs/first_part.md",
 }

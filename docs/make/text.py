@@ -55,7 +55,8 @@ print(countdown.verify(problem, "I guess <answer>1 + 1</answer>"))
 
 A family of your own is a class of `forage.environments.text.problems.Family` with `name`, `levels`, `measure`, `make`,
 `size` and `reason`, and its own `parse_answer` and `judge` where its answers are no whole numbers (`text/problems.py`).
-`train`, `chat`, `evaluate` and `check` take it as `file.py:Class`:
+`train`, `chat`, `evaluate` and `check` take it as `file.py:Class` ([with tools, games and environments of your
+own](../how-to/your-own-text.md)):
 
     forage train grpo mine.py:Twice
 

@@ -73,7 +73,7 @@ class HostFactory:
             from forage.environments.batches import build_batch, takes_a_number
 
             own = _own_class(self.id)
-            if is_family(own):
+            if is_text(own):
                 return dataclasses.replace(self, id=f"text:{self.id}").build(num_envs)
             if is_vector(own):
                 return self._vector(own, num_envs)
@@ -285,7 +285,7 @@ def _check_options(name: str, cls: type[Any], options: Mapping[str, Any]) -> Non
 def complete_options(id: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of an environment with those that a run fixes when it starts, such as a template's date."""
     prefix = id.partition(":")[0]
-    if not options.get("chat") or not (prefix == "text" or (prefix not in SUITES and is_family(_own_class(id)))):
+    if not options or not (prefix == "text" or (":" in id and prefix not in SUITES and is_text(_own_class(id)))):
         return dict(options)
     return _names(SUITES["text"]).complete_options(options)
 
@@ -317,20 +317,21 @@ def _own_class(id: str) -> Any:
 
     cls = load_class(id, functions=True)
     known = (Environment, gymnasium.Env, gymnasium.vector.VectorEnv, HostEnvironment)
-    if isinstance(cls, type) and not issubclass(cls, known) and not is_family(cls):
+    if isinstance(cls, type) and not issubclass(cls, known) and not is_text(cls):
         raise ForageError(
             f"{id} is not an environment; a subclass of forage.core.ports.Environment, gymnasium.Env, "
             f"gymnasium.vector.VectorEnv or forage.core.host.HostEnvironment works, and for text "
-            f"forage.environments.text.problems.Family."
+            f"forage.environments.text.problems.Family, a game with begin and reply, or a class with reset whose other "
+            f"methods are tools."
         )
     return cls
 
 
-def is_family(cls: Any) -> bool:
-    """Return whether a value is a class of problems in text."""
-    from forage.environments.text.problems import Family
+def is_text(cls: Any) -> bool:
+    """Return whether a value is a class of text: problems, a game, or methods that are tools."""
+    from forage.environments.text.opening import kind_of
 
-    return isinstance(cls, type) and issubclass(cls, Family)
+    return kind_of(cls) is not None
 
 
 def is_vector(made_by: Any) -> bool:

@@ -15,6 +15,8 @@ from forage.environments.text.chunks import Chunks
 from forage.environments.text.form import Context, Form
 from forage.environments.text.worlds import Start, World, WorldReply
 
+UNKNOWN, ROOM = 256, 64  # tokens of an answer and of a reply, where no expert shows how long they are
+PROBED_UNKNOWN = 8  # episodes whose first texts are looked at there
 PROBED = 200  # episodes whose texts are looked at to find how many tokens they take
 WAITED = WorldReply("", 0.0, False)
 OVERFLOWN = WorldReply("", 0.0, True, 0.0, 0.0)
@@ -81,6 +83,11 @@ class Words(NamedTuple):
         longest, written = 1, 1
         for number in range(PROBED):
             read = self.form.begin(world.begin(Start(levels[number % len(levels)], number)))
+            if not world.known:
+                longest = max(longest, len(read.tokens))
+                if number < PROBED_UNKNOWN:
+                    continue
+                return round(1.2 * longest) + (world.turns - 1) * (UNKNOWN + ROOM), UNKNOWN
             longest = max(longest, len(read.tokens) + len(self.hint_tokens(world, hint)))
             for _ in range(world.turns):
                 reference = self.encode(world.reference())

@@ -15,7 +15,7 @@ from jaxtyping import PyTree
 
 from forage.core.errors import ForageError, nearest
 from forage.core.host import Conversation, HostEnvironment, HostStep
-from forage.core.loading import full_target
+from forage.core.loading import full_target, target_name
 from forage.core.plain import dumps
 from forage.core.spaces import Tokens
 from forage.core.text import named
@@ -30,6 +30,7 @@ from forage.environments.text.opening import GYM, family, is_own
 from forage.environments.text.process import processors
 from forage.environments.text.record import Record
 from forage.environments.text.sets import SHARE, SPLITS
+from forage.environments.text.tools.native import Native, native_form
 from forage.environments.text.worlds import Start, WorldReply
 
 INFO = ("format", "truth", "turns", "tokens", "overflow")
@@ -94,6 +95,8 @@ class TextEnvironment(HostEnvironment):
         roles: bool = False,
         team: float = 1.0,
         parallel: int = 0,
+        calls: str = "",
+        rows: Sequence[Mapping[str, Any]] | str | None = None,
         **options: Any,
     ):
         """Make `num_envs` conversations of one kind.
@@ -128,10 +131,13 @@ class TextEnvironment(HostEnvironment):
             team: With roles, what each is paid where the team is right, beside 1 for what it has to do itself.
             parallel: Texts whose tools and verifier run at a time where they have processes of their own; 0 for one a
                 processor.
-            options: A game's own.
+            calls: With chat, the form of calls of tools: the `template`'s, or `forage`'s, <call>name: text</call>; by
+                default the template's, where it has one that Forage reads.
+            rows: Of a class whose methods are tools, the arguments of each `reset`: a JSONL file, or mappings.
+            options: A game's own, or those of a person's class.
         """
         name = name or f"text:{target}"
-        used = tuple(tools.split(",")) if isinstance(tools, str) else tuple(tools)
+        used = tuple(tools.split(",")) if isinstance(tools, str) else tuple(map(tool_target, tools))
         first, last = levels_of(name, level)
         self.levels, self.problems = range(first, last + 1), int(problems)
         if self.problems < 0:
@@ -147,21 +153,24 @@ class TextEnvironment(HostEnvironment):
             raise ForageError(f"{name} uses no chat template, which alone has these options; give --env.chat true.")
         if history not in HISTORIES:
             raise ForageError(f"The history of {name} is {' or '.join(HISTORIES)}, not {history!r}.")
-        self.form = Form(self.tokenizer, bool(chat), system, (), variables, date or today(self.tokenizer), history)
+        native = find_native(name, self.tokenizer, bool(chat), calls)
+        paid = float(team) if roles else None
+        if team != 1 and not roles:
+            raise ForageError(f"{name} has one role, so nothing is paid to a team; give --env.roles true, or no team.")
+        world = worlds.make_world(target, used, turns, instruct, held_out, options, None, paid, native, rows)
+        rest = (
+            worlds.make_world(target, used, turns, instruct, held_out, options, world, paid, native, rows)
+            for _ in range(num_envs - 1)
+        )
+        self.worlds = [world, *rest]
+        toolbox = getattr(world, "toolbox", None)
+        schemas = toolbox.schemas() if toolbox is not None and toolbox.native else ()
+        self.form = Form(self.tokenizer, bool(chat), system, schemas, variables, date or today(self.tokenizer), history)
         self.stop = self.form.stop  # all tokens that end an answer, `ends` first
         if not self.stop:
             raise ForageError(f"The tokenizer {tokenizer} has no token that ends a text, and without one none can end.")
         self.ends = self.stop[0]
         words = Words(self.form, self.stop)
-        paid = float(team) if roles else None
-        if team != 1 and not roles:
-            raise ForageError(f"{name} has one role, so nothing is paid to a team; give --env.roles true, or no team.")
-        world = worlds.make_world(target, used, turns, instruct, held_out, options, team=paid)
-        rest = (
-            worlds.make_world(target, used, turns, instruct, held_out, options, world, paid)
-            for _ in range(num_envs - 1)
-        )
-        self.worlds = [world, *rest]
         if last >= world.levels:
             raise ForageError(f"{name} has levels 0 to {world.levels - 1}, not {last}; give one of these as level.")
         self.turns, self.split = world.turns, SPLITS[0]
@@ -432,17 +441,46 @@ class TextEnvironment(HostEnvironment):
         return self._stack_contexts()
 
 
+def find_native(name: str, tokenizer: Tokenizer, chat: bool, calls: str) -> Native | None:
+    """Return the form of calls of the chat template, or `None` for Forage's own."""
+    if calls not in ("", "template", "forage"):
+        raise ForageError(f"The calls of {name} are in the form of the template or of forage, not {calls!r}.")
+    found = native_form(tokenizer) if chat and calls != "forage" else None
+    if calls == "template" and found is None:
+        raise ForageError(
+            f"The chat template of {name} writes no calls of tools that Forage reads, or none is used; "
+            f"--env.calls forage works with any."
+        )
+    return found
+
+
+def tool_target(tool: Any) -> str:
+    """Return the name of a tool, or `file.py:function` of a person's function."""
+    if isinstance(tool, str):
+        return tool
+    target = target_name(tool) if callable(tool) else None
+    if target is None:
+        raise ForageError(
+            f"A tool is a name, or a function or class of a file, which other processes import, and {tool!r:.80} is "
+            f"neither."
+        )
+    return full_target(target)
+
+
 def today(tokenizer: Tokenizer) -> str | None:
     """Return the present date if a tokenizer's template may write it."""
     return datetime.date.today().isoformat() if "strftime_now" in (tokenizer.template or "") else None
 
 
 def complete_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with the date that a chat template writes, so that a run has the same one on each day."""
-    if not options.get("chat") or options.get("date"):
-        return dict(options)
-    date = today(named.tokenizer(options.get("tokenizer", named.FORAGE)))
-    return dict(options) | ({} if date is None else {"date": date})
+    """Return options as a run keeps them: functions by their names, and the date that a chat template writes."""
+    found = dict(options)
+    if isinstance(tools := found.get("tools"), list | tuple):
+        found["tools"] = [tool_target(tool) for tool in tools]
+    if found.get("chat") and not found.get("date"):
+        date = today(named.tokenizer(found.get("tokenizer", named.FORAGE)))
+        found |= {} if date is None else {"date": date}
+    return found
 
 
 def levels_of(name: str, level: int | str) -> tuple[int, int]:

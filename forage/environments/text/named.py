@@ -41,6 +41,12 @@ def make_part(what: str, table: Mapping[str, str], package: str, name: str, opti
     if name not in table:
         raise ForageError(f"There is no {what} {name!r}{nearest(name, table)}")
     part = class_of(table, package, name)
+    others = [other for other in table if not required_parameters(class_of(table, package, other))]
+    return make_checked(what, name, part, options, f" Take one that needs nothing: {', '.join(others)}.")
+
+
+def make_checked(what: str, name: str, part: Any, options: Mapping[str, Any], advice: str = "") -> Any:
+    """Return an instance of a class. Raise ForageError for options that its constructor does not take or lacks."""
     fields = parameters(part)
     if unknown := [option for option in options if option not in fields]:
         words = ", ".join(options)
@@ -49,11 +55,11 @@ def make_part(what: str, table: Mapping[str, str], package: str, name: str, opti
             f"{nearest(unknown[0], fields)}"
         )
     if missing := [field for field in required_parameters(part) if field not in options]:
-        others = [other for other in table if not required_parameters(class_of(table, package, other))]
-        raise ForageError(
-            f"The {what} {name!r} needs its {missing[0]}, which an option cannot give; it is for programs that call it "
-            f"as {part.__name__}({missing[0]}). Take one that needs nothing: {', '.join(others)}."
+        call = (
+            f", which an option cannot give; it is for programs that call it as {part.__name__}({missing[0]}).{advice}"
         )
+        rest = call if advice else f"; give --env.{missing[0]}."
+        raise ForageError(f"The {what} {name!r} needs its {missing[0]}{rest}")
     try:
         return part(**options)
     except TypeError as error:

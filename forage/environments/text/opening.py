@@ -39,6 +39,18 @@ def is_own(name: str) -> bool:
     return ":" in name and not name.startswith(GYM)
 
 
+def kind_of(cls: Any) -> str | None:
+    """Return the kind of text that a person's class is: family, game or methods; `None` for another class."""
+    if not isinstance(cls, type):
+        return None
+    has = {name: callable(getattr(cls, name, None)) for name in ("begin", "reply", "reset", "step")}
+    if issubclass(cls, Family):
+        return "family"
+    if has["step"]:
+        return None  # an environment of another library
+    return "game" if has["begin"] and has["reply"] else "methods" if has["reset"] else None
+
+
 def own_family(name: str) -> Family:
     """Make a family of a person's own. Raise `ForageError` if it breaks a promise of `Family`."""
     cls = load_class(name)

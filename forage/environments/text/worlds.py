@@ -6,6 +6,8 @@ gives an answer. A game is a world without changes.
 
 from __future__ import annotations
 
+import math
+import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,20 +15,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forage.core.errors import ForageError, nearest
+from forage.core.loading import load_class
 from forage.core.text.dialogue import Dialogue, Message
 from forage.environments.text import FAMILIES, games, tools
 from forage.environments.text.games import GAMES
 from forage.environments.text.games.game import EXECUTED
 from forage.environments.text.guard import Guard
-from forage.environments.text.opening import GYM, family, is_own
+from forage.environments.text.opening import GYM, family, is_own, kind_of
 from forage.environments.text.problems import INSTRUCTION, Problem
 from forage.environments.text.sets import SHARE, Split, check_level, problem_at
+from forage.environments.text.tools.native import Native
 from forage.environments.text.tools.toolbox import Toolbox
 
-CALLED = {
-    "calculator": lambda problem: f"<call>calculator: {problem.data['left']} + {problem.data['right']}</call>",
-}
-"""Calls of a tool for problems of two numbers, for demonstrations."""
+CALLED = {"calculator": lambda problem: f"{problem.data['left']} + {problem.data['right']}"}
+"""Texts of a tool's calls for problems of two numbers, for demonstrations."""
 
 
 class Start(NamedTuple):
@@ -62,6 +64,7 @@ class World(ABC):
     turns: int = 1  # an episode's longest, counted in texts that the policy writes
     verified: bool = False  # a verifier says what an answer is worth, and not a game's rules
     names: tuple[str, ...] = ()  # of the numbers that are told beside (`Said.told`)
+    known: bool = True  # an expert's texts show how long an episode is
     waits: bool = False  # a reply waits for another process or for the network, so that several are asked at a time
 
     @abstractmethod
@@ -139,7 +142,7 @@ class WithTools(Question):
         self.toolbox.begin(start.number)
         self.taken, self.found = 0, ""
         prompt = super().begin(start)
-        return f"{prompt} {self.toolbox.description()}" if self.instruct else prompt
+        return f"{prompt} {self.toolbox.description()}" if self.instruct and not self.toolbox.native else prompt
 
     def reply(self, written: str) -> WorldReply:
         self.taken += 1
@@ -149,7 +152,11 @@ class WithTools(Question):
             return said._replace(told={"executed": said.format})
         self.found = "" if answers.answers[-1].error else answers.answers[-1].text
         executed = not any(one.error for one in answers.answers)
-        return WorldReply(answers.text, 0.0, False, told={"executed": float(executed)})
+        return WorldReply(answers.text, 0.0, False, told={"executed": float(executed)}, messages=answers.messages)
+
+    def close(self) -> None:
+        super().close()
+        self.toolbox.close()
 
     def reference(self) -> str:
         """Return a call, and then its result as the answer."""
@@ -160,7 +167,7 @@ class WithTools(Question):
         assert self.problem is not None
         name = self.toolbox.names()[0]
         if name in CALLED and {"left", "right"} <= self.problem.data.keys():
-            return CALLED[name](self.problem)
+            return self.toolbox.write_call(name, CALLED[name](self.problem))
         return super().reference()
 
 
@@ -168,17 +175,28 @@ class Play(World):
     """A game, with rewards by its own rules, and with `told`, the numbers of each text named by `names`."""
 
     def __init__(self, name: str, turns: int, options: Mapping[str, Any]):
-        self.game = games.make_game(name, **options)
+        self.name, self.game = name, games.make_game(name, **options)
         self.turns = turns or getattr(self.game, "tries", TURNS)
         self.names, self.waits = getattr(self.game, "names", ()), getattr(self.game, "waits", False)
+        self.known = name in GAMES or hasattr(self.game, "expert")
 
     def begin(self, start: Start) -> str:
         seed = np.random.SeedSequence([start.number, start.split == "held-out"]).generate_state(1)
-        return self.game.begin(int(seed[0]) >> 1)
+        said = self.game.begin(int(seed[0]) >> 1)
+        if not isinstance(said, str) or not said:
+            raise ForageError(f"The game {self.name} began with {said!r:.60}; begin returns a text to read.")
+        return said
 
     def reply(self, written: str) -> WorldReply:
-        text, reward, over = self.game.reply(written)
-        return WorldReply("" if over else text, float(reward), over, told=getattr(self.game, "told", {}))
+        turn = self.game.reply(written)
+        form = isinstance(turn, tuple) and len(turn) == 3 and isinstance(turn[0], str)
+        if not form or not isinstance(turn[1], numbers.Real) or not math.isfinite(turn[1]):
+            raise ForageError(
+                f"The game {self.name} replied {turn!r:.60}; reply returns a text, a reward and whether the game is "
+                f"over."
+            )
+        text, reward, over = turn
+        return WorldReply("" if over else text, float(reward), bool(over), told=getattr(self.game, "told", {}))
 
     def reference(self) -> str:
         expert = getattr(self.game, "expert", None)
@@ -194,14 +212,26 @@ def make_world(
     options: Mapping[str, Any] | None = None,
     beside: World | None = None,
     team: float | None = None,
+    native: Native | None = None,
+    rows: Any = None,
 ) -> World:
-    """Return a world by the name of a family or a game. Raise `ForageError` if there is none of that name.
+    """Return a world by the name of a family, a game or a person's class. Raise `ForageError` if there is none.
 
-    `beside`: another world of this kind, whose verifier serves this one too. `team`: of a caller and a solver who take
-    turns, what it pays each that the team is right; `None` if one policy says all.
+    `beside`: another world of this kind, whose verifier and tools serve this one too. `team`: of a caller and a solver
+    who take turns, what it pays each that the team is right; `None` if one policy says all. `native`: the form of calls
+    of a chat template. `rows`: of a person's environment.
     """
     options, guard = options or {}, getattr(beside, "guard", None)
-    if name in GAMES:
+    kind = kind_of(load_class(name)) if is_own(name) else None
+    if rows and kind != "methods":
+        raise ForageError(f"text:{name} takes no rows; they are for a class of yours whose methods are tools.")
+    if kind == "methods":
+        if tools_used or team is not None:
+            raise ForageError(f"The tools of {name} are its methods, and it has one role; leave out tools and roles.")
+        from forage.environments.text.methods import Methods
+
+        return Methods(name, turns or 4, options, rows, instruct, native)
+    if name in GAMES or kind == "game":
         if tools_used or instruct:
             raise ForageError(f"{name} is a game, which has neither tools nor instructions; leave them out.")
         if team is not None:
@@ -212,7 +242,10 @@ def make_world(
     if options:
         raise ForageError(f"text:{name} has no option {next(iter(options))!r}.")
     if tools_used:
-        toolbox = Toolbox(tuple(tools.make_tool(tool) for tool in tools_used))
+        used = getattr(beside, "toolbox", None)
+        shared = {tool.name: tool for tool in used.tools if getattr(tool, "waits", False)} if used else {}
+        made = (shared.get(tool.rpartition(":")[2]) or tools.make_tool(tool) for tool in tools_used)
+        toolbox = Toolbox(tuple(made), native=native)
         if team is not None:
             from forage.environments.text.workflow import Workflow
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from forage.core.loading import load_class
 from forage.environments.text.games.game import Game
-from forage.environments.text.named import make_part
+from forage.environments.text.named import make_checked, make_part
 
 GAMES = {
     "maze": "maze:Maze",
@@ -29,5 +30,10 @@ GAMES = {
 
 
 def make_game(name: str, **options: Any) -> Game:
-    """Return a game by its name, with options of its class; raise ForageError if there is none of that name."""
+    """Return a game by its name, with options of its class, or a person's own as `file.py:Class`.
+
+    Raise ForageError if there is none of that name.
+    """
+    if ":" in name:
+        return make_checked("game", name, load_class(name), options)
     return make_part("game", GAMES, __name__, name, options)

@@ -10,9 +10,12 @@ from __future__ import annotations
 import dataclasses
 import re
 import time
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from forage.core.errors import ForageError, nearest
+from forage.core.text.dialogue import Message
+from forage.environments.text.tools.native import Native, NativeCall
 from forage.environments.text.tools.tool import Answer, RecordedTool, Remembers, Tool, printable_text
 
 
@@ -111,6 +114,7 @@ class Reply:
 
     text: str  # the answers, each between its markers; empty if nothing was called
     answers: tuple[Answer, ...]  # the same, one by one
+    messages: tuple[Message, ...] = ()  # the same as tool messages, with the calls of a chat template
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +126,7 @@ class Toolbox:
     most: int = 4  # calls that are answered in a turn
     longest: int = 4000  # characters of a call's text
     limit: int = 1000  # characters of an answer, before it is cut
+    native: Native | None = None  # the form of calls of a chat template, in place of the syntax
 
     def __post_init__(self) -> None:
         """Check the tools and the limits."""
@@ -129,8 +134,8 @@ class Toolbox:
         for tool in self.tools:
             if not isinstance(tool, Tool):
                 raise ForageError(f"A tool has a name, a description and `call`, and {tool!r} lacks one of them.")
-            if not re.fullmatch(r"[a-z][a-z0-9_-]*", tool.name):
-                raise ForageError(f"A tool's name is of small letters, digits, _ and -, unlike {tool.name!r}.")
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", tool.name):
+                raise ForageError(f"A tool's name is of letters, digits, _ and -, unlike {tool.name!r}.")
         names = self.names()
         if len(set(names)) < len(names) or not names:
             raise ForageError(f"A toolbox needs tools with different names, and has {', '.join(names) or 'none'}.")
@@ -154,8 +159,28 @@ class Toolbox:
         lines = [f"Call a tool by {syntax.begin}name: text{syntax.end}. The tools:"]
         return "\n".join([*lines, *(f"{tool.name}: {tool.description}" for tool in self.tools)])
 
+    def schemas(self) -> tuple[dict[str, Any], ...]:
+        """Return the JSON schemas of the tools; one whose calls are texts has a single argument `text`."""
+        text = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+        return tuple(
+            getattr(tool, "schema", None)
+            or {
+                "type": "function",
+                "function": {"name": tool.name, "description": tool.description, "parameters": text},
+            }
+            for tool in self.tools
+        )
+
+    def write_call(self, name: str, text: str) -> str:
+        """Return the call of a tool by a text, as the policy would write it."""
+        if self.native is not None:
+            return self.native.write(name, {"text": text})
+        return f"{self.syntax.begin}{name}: {text}{self.syntax.end}"
+
     def reply(self, written: str) -> Reply:
         """Return the answers to all calls in a policy's text."""
+        if self.native is not None:
+            return self.reply_natively(self.native, written)
         answers = []
         for one in parse_calls(written, self.names(), self.syntax, self.most, self.longest):
             answers.append(Answer(one.text, True, 0.0) if isinstance(one, Complaint) else self.ask(one))
@@ -163,16 +188,50 @@ class Toolbox:
         text = "\n".join(f"{syntax.answer_begin}{answer.text}{syntax.answer_end}" for answer in answers)
         return Reply(text, tuple(answers))
 
+    def reply_natively(self, native: Native, written: str) -> Reply:
+        """Return the answers to calls in the form of a chat template, as tool messages."""
+        calls = native.parse(written)
+        left = len(calls) - self.most
+        if left > 0:
+            last = NativeCall("", None, f"At most {self.most} calls are answered in a turn: {left} more were left out.")
+            calls = (*calls[: self.most], last)
+        answers = tuple(self.ask_natively(native, call) for call in calls)
+        messages = [
+            {"role": "tool", "name": call.name, "content": answer.text}
+            for call, answer in zip(calls, answers, strict=True)
+        ]
+        return Reply("\n".join(answer.text for answer in answers), answers, tuple(messages))
+
+    def ask_natively(self, native: Native, call: NativeCall) -> Answer:
+        """Return the answer to one call in the form of a chat template."""
+        if call.fault:
+            return Answer(call.fault, True, 0.0)
+        if call.name not in self.names():
+            shown = call.name if re.fullmatch(r"[\w-]{1,30}", call.name) else "of that name"
+            return Answer(f"There is no tool {shown}{nearest(call.name[:30], self.names())}", True, 0.0)
+        tool: Any = self.tools[self.names().index(call.name)]
+        if hasattr(tool, "invoke"):
+            return self.guard(tool, lambda: tool.invoke(call.arguments), native.markers)
+        text = call.arguments.get("text") if isinstance(call.arguments, dict) else None
+        if not isinstance(text, str) or len(text) > self.longest:
+            wanted = f"a text of at most {self.longest:,} characters"
+            return Answer(f"{call.name} has one argument, text, which is {wanted}.", True, 0.0)
+        return self.guard(tool, lambda: tool.call(text), native.markers)
+
     def ask(self, call: Call) -> Answer:
+        """Return a tool's answer to a call."""
+        tool = self.tools[self.names().index(call.tool)]
+        return self.guard(tool, lambda: tool.call(call.text), self.syntax.markers())
+
+    def guard(self, tool: Tool, compute: Callable[[], Answer], markers: Iterable[str]) -> Answer:
         """Return a tool's answer, cut and without markers, so that it cannot imitate other answers.
 
         A tool that raises costs this call and not the run; only a ForageError, which a person has to mend, is passed
         on.
         """
-        tool = self.tools[self.names().index(call.tool)]
         start = time.perf_counter()
         try:
-            answer = tool.call(call.text)
+            answer = compute()
         except ForageError:
             raise
         except Exception as error:
@@ -181,9 +240,15 @@ class Toolbox:
         if not isinstance(answer, Answer) or not isinstance(answer.text, str):
             raise ForageError(f"The tool {tool.name} answered with {answer!r:.60}, and a tool's answer is an Answer.")
         text = printable_text(answer.text, self.limit)
-        for marker in self.syntax.markers():
+        for marker in markers:
             text = text.replace(marker, f"{marker[0]} {marker[1:]}")
         return dataclasses.replace(answer, text=text)
+
+    def close(self) -> None:
+        """Free the resources of the tools, such as processes."""
+        for tool in self.tools:
+            if close := getattr(tool, "close", None):
+                close()
 
     def begin(self, seed: int) -> None:
         """Begin an episode: tools that remember forget the last one."""

@@ -1,0 +1,173 @@
+"""A person's own environment of many turns: a class whose methods are tools (TRL's `environment_factory`).
+
+`reset(**row)` begins an episode and returns the prompt, or `None` where the row has one. Its other public methods are
+tools, `get_reward()` is the reward of the episode, and an attribute `done` that is true ends it early.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import json
+import math
+import numbers
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forage.core.errors import ForageError
+from forage.core.loading import load_class
+from forage.core.text.dialogue import Dialogue, content_of, replace_content
+from forage.environments.text.games.game import EXECUTED
+from forage.environments.text.named import make_checked
+from forage.environments.text.tools.functions import FunctionTool, await_result, compute
+from forage.environments.text.tools.native import Native
+from forage.environments.text.tools.toolbox import Toolbox
+from forage.environments.text.worlds import Start, World, WorldReply
+
+RESERVED = "reset", "get_reward"
+Row = Mapping[str, Any]
+
+
+class Methods(World):
+    """An object whose methods the policy calls, until a text without a call, the last turn, or `done`.
+
+    Python's and NumPy's global generators are seeded by the episode and the turn, so that episodes of one start are
+    alike, whatever the object draws from them. One object plays all episodes of a conversation's place.
+    """
+
+    names, known = EXECUTED, False
+
+    def __init__(
+        self,
+        target: str,
+        turns: int = 4,
+        options: Mapping[str, Any] | None = None,
+        rows: Sequence[Row] | str | None = None,
+        instruct: bool = False,
+        native: Native | None = None,
+    ):
+        self.target, self.turns, self.taken, self.instruct = target, turns, 0, instruct
+        self.rows = reset_rows(rows)
+        self.object = make_checked("environment", target, load_class(target), options or {})
+        self.toolbox = Toolbox(method_tools(target, self.object), native=native)
+        self.start = Start(0, 0)
+
+    def begin(self, start: Start) -> str | Dialogue:
+        self.start, self.taken = start, 0
+        row = self.row(start)
+        with seed_generators(start.number, start.split == "held-out"):
+            said = self.run("reset", **row)
+        if said is not None and not isinstance(said, str):
+            raise ForageError(f"{self.target} returned {said!r:.60} from reset; it returns the prompt, or None.")
+        return self.describe(self.prompt(row.get("prompt"), said))
+
+    def row(self, start: Start) -> Row:
+        """Return the row of a start: each tenth is held out from training; none without rows."""
+        held_out = [row for place, row in enumerate(self.rows) if place % 10 == 0]
+        training = [row for place, row in enumerate(self.rows) if place % 10] or held_out
+        found = held_out if start.split == "held-out" else training
+        return found[start.number % len(found)] if found else {}
+
+    def prompt(self, given: Any, said: str | None) -> str | Dialogue:
+        """Return the prompt of a row, a text or messages, followed by the text that `reset` returned."""
+        if not given:
+            if not said:
+                raise ForageError(f"{self.target} has no prompt: reset returns it, or a row has it in `prompt`.")
+            return said
+        if isinstance(given, str):
+            return given + (said or "")
+        asked = Dialogue.parse(given)
+        last = len(asked.messages) - 1
+        return replace_content(asked, last, content_of(asked.messages[last]) + said) if said else asked
+
+    def describe(self, prompt: str | Dialogue) -> str | Dialogue:
+        """Return a prompt with a description of the tools, if `instruct` is set and no chat template shows them."""
+        told = self.instruct and self.toolbox.native is None and isinstance(prompt, str)
+        return f"{prompt} {self.toolbox.description()}" if told else prompt
+
+    def reply(self, written: str) -> WorldReply:
+        self.taken += 1
+        with seed_generators(self.start.number, self.start.split == "held-out", self.taken):
+            found = self.toolbox.reply(written)
+            executed = {"executed": float(bool(found.answers) and not any(one.error for one in found.answers))}
+            if found.answers and self.taken < self.turns and not getattr(self.object, "done", False):
+                return WorldReply(found.text, 0.0, False, told=executed, messages=found.messages)
+            return WorldReply("", self.reward(), True, told=executed)
+
+    def reward(self) -> float:
+        """Return the reward of the episode; 0 for an object that leaves rewards to others."""
+        if not hasattr(self.object, "get_reward"):
+            return 0.0
+        found = self.run("get_reward")
+        number = float(found) if isinstance(found, numbers.Real) else math.nan
+        if not math.isfinite(number):
+            raise ForageError(f"{self.target} returned {found!r:.60} from get_reward; it returns a finite number.")
+        return number
+
+    def run(self, method: str, **arguments: Any) -> Any:
+        """Return the result of one of the object's own methods, which may be asynchronous."""
+        try:
+            result = getattr(self.object, method)(**arguments)
+            return asyncio.run(await_result(result)) if inspect.isawaitable(result) else result
+        except ForageError:
+            raise
+        except Exception as error:
+            raise ForageError(
+                f"{self.target} failed in {method} with {type(error).__name__}: {error}; mend it there."
+            ) from error
+
+
+def method_tools(target: str, made: Any) -> tuple[FunctionTool, ...]:
+    """Return the public methods of an object as tools. Raise `ForageError` if it has none."""
+    found = [
+        (name, method)
+        for name, method in inspect.getmembers(made, inspect.ismethod)
+        if not name.startswith("_") and name not in RESERVED
+    ]
+    if not found:
+        raise ForageError(
+            f"{target} has no method that the policy could call; its public methods beside reset and get_reward are "
+            f"the tools."
+        )
+    return tuple(FunctionTool(method, functools.partial(compute, method)) for _, method in found)
+
+
+@contextmanager
+def seed_generators(*entropy: int) -> Iterator[None]:
+    """Seed the global generators of Python and NumPy, and restore them afterwards."""
+    python, array = random.getstate(), np.random.get_state()
+    seed = int(np.random.SeedSequence([int(one) for one in entropy]).generate_state(1)[0])
+    random.seed(seed)
+    np.random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(array)
+
+
+def reset_rows(given: Sequence[Row] | str | None) -> tuple[Row, ...]:
+    """Return rows as they are given, or as the lines of a JSONL file have them."""
+    if not given:
+        return ()
+    found: list[Any] = []
+    if isinstance(given, str):
+        path = Path(given)
+        if not path.is_file():
+            raise ForageError(f"There is no file {given} of rows; it has one JSON object a line.")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            try:
+                found += [json.loads(line)] if line.strip() else []
+            except ValueError:
+                raise ForageError(f"Line {number} of {given} is no JSON; each line is an object of a row.") from None
+    else:
+        found = list(given)
+    if not found or any(not isinstance(row, Mapping) for row in found):
+        raise ForageError(f'Rows are JSON objects, as in {{"prompt": ...}}, and {given!r:.60} has another value.')
+    return tuple(found)
