@@ -92,7 +92,7 @@ def show_claims(name: str) -> None:
 
 def own_part(name: str) -> list[tuple[str, str]]:
     """Return the port and the name of a user's own part in a file; empty if it is no part."""
-    if ".py:" not in name:
+    if ".py:" not in name or name.startswith("text:"):
         return []
     cls = registry.own_class(name)
     return [(port, name) for port in registry.PORTS if part_options.is_a(cls, port.capitalize())]
