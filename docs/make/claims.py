@@ -19,6 +19,7 @@ import scipy.stats
 
 from forage.evaluation import look
 from forage.evaluation.comparison import welch_p
+from forage.evaluation.sequential import look_confidence
 from forage.evaluation.statistics import Score, score
 from forage.studies.claims import names, running
 from forage.studies.claims.claim import (
@@ -28,6 +29,7 @@ from forage.studies.claims.claim import (
     effects,
     environments,
     evaluation_return,
+    exclusion_sentences,
     join_verdicts,
 )
 from forage.studies.claims.dependencies import at_commit, modules, working_tree
@@ -37,6 +39,8 @@ from forage.studies.claims.published import (
     breach,
     bridge,
     code_of,
+    experiment_at,
+    experiment_here,
     judged_scores,
     published_results,
     settings_changed,
@@ -71,7 +75,9 @@ good arms one came out ahead in 13 % with 5 and 8 % with 10). All results were j
 
 Each result is of the code that its page names by commit and fingerprint, mostly older than today's; where a measure, a
 default or another setting has changed since, the page says which. [How a claim is run
-again](../trust.md#claims): by one commit, on seeds that it never had. Each verdict stands by itself, with no
+again](../trust.md#claims): by one commit, on seeds that it never had. A claim that was run until it was decided
+(`forage claim NAME --until-decided`) was judged at several [looks](../trust.md#looks), whose wider intervals together
+err as often as one, and its verdict may be **no difference**. Each verdict stands by itself, with no
 correction for their number: where arms are equally good, about one *holds* in forty is chance.
 {corrected}
 
@@ -103,7 +109,8 @@ SETTINGS = PAGES / "settings.json"
 
 def publish(name: str) -> bool:
     """Copies a claim's result, where there is one."""
-    source = RUNS / f"{name}-laptop"
+    decided = RUNS / f"{name}-decided"
+    source = decided if (decided / "result.json").exists() else RUNS / f"{name}-laptop"
     if not (source / "result.json").exists():
         return False
     (PAGES / "results").mkdir(parents=True, exist_ok=True)
@@ -154,6 +161,9 @@ def interval(total: Score) -> list[float] | None:
 
 def pending(result: dict[str, Any]) -> bool:
     """Return whether the claim was changed after this result, which gave it other seeds, and has not been run since."""
+    if "looks" in result:
+        code = code_of(result)
+        return code is None or experiment_at(code.commit, result["claim"]) != experiment_here(result["claim"])
     return tuple(result["seeds"]) != running.load_claim(result["claim"]).laptop.seeds
 
 
@@ -219,6 +229,7 @@ def page(result: dict[str, Any]) -> str:
         f"{result['treatment']} is ahead of each other arm, {better} of the measure being better, by more than "
         f"{rule['margin']:g}, with the whole {rule['confidence']:.0%} interval of the difference of means (Welch's)."
     )
+    said += look_words(result)
     lines += [
         "",
         f"- **Setting**: {result['environment']}, {result['steps']:,} steps of each of {len(result['seeds'])} seeds "
@@ -241,6 +252,22 @@ def page(result: dict[str, Any]) -> str:
         + (f", and cannot be: it lacks {paper.lacks}." if paper.lacks else ".")
     )
     return "\n".join(lines) + "\n"
+
+
+def look_words(result: dict[str, Any]) -> str:
+    """Tell of the looks of a result, and the effects that it excludes; empty for a single look that decided."""
+    said = ""
+    if looks := result.get("looks"):
+        level = look_confidence(result["rule"]["looks"], result["rule"]["confidence"])
+        seeds = " and ".join(f"{len(one['seeds'])} seeds from {one['seeds'][0]} on ({one['date']})" for one in looks)
+        said = (
+            f" It was judged after each of {len(looks)} looks, at {seeds}, by intervals of {level:.1%}, which together "
+            f"err as often as one of {result['rule']['confidence']:.0%} ([looks](../trust.md#looks))."
+        )
+        if same := result["rule"]["same"]:
+            said += f" Effects of less than {same:.3g} either way are no difference."
+    sentences = exclusion_sentences(result, running.load_claim(result["claim"]).reach)
+    return said + "".join(f" {one}" for one in sentences)
 
 
 def code_line(result: dict[str, Any]) -> str:
@@ -403,10 +430,14 @@ def counted(readme: str, results: list[dict[str, Any]]) -> str:
     """Return the README with today's numbers of claims in its sentence about them."""
     said = [result["verdict"] for result in results]
     holds, undecided, fails = (said.count(verdict) for verdict in ("holds", "undecided", "fails"))
+    same = f"{found} show no difference, " if (found := said.count("no difference")) else ""
     fail = "one fails" if fails == 1 else f"{fails} fail"
     for pattern, words in (
         (r"\[\d+(\s+claims\]\()", rf"[{len(said)}\1"),
-        (r"\d+ hold here, \d+ are undecided, \w+ fails?", f"{holds} hold here, {undecided} are undecided, {fail}"),
+        (
+            r"\d+ hold here, (\d+ show no difference, )?\d+ are undecided, \w+ fails?",
+            f"{holds} hold here, {same}{undecided} are undecided, {fail}",
+        ),
         (r"by Holm's correction \d+ would", f"by Holm's correction {holds - len(lost(results)[1])} would"),
         (r"\d+(\s+had\s+other\s+results)", rf"{sum(one['claim'] in stored_earlier() for one in results)}\1"),
     ):

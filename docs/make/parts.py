@@ -52,6 +52,15 @@ def escape(text: str) -> str:
     return PLAIN.sub(lambda found: ENTITIES.get(found[1], f"\\{found[1]}") if found[1] else found[0], text)
 
 
+VERDICTS = {
+    "holds": "It **holds**",
+    "fails": "It **fails**",
+    "no difference": "There is **no difference**",
+    "undecided": "It is **undecided**",
+}
+"""The words of each verdict, before the claim's name."""
+
+
 def claims(name: str) -> list[str]:
     """The verdicts and pictures of a part's claims, as far as they were run."""
     lines = []
@@ -59,9 +68,7 @@ def claims(name: str) -> list[str]:
         path = RESULTS / f"{claim}.json"
         if path.exists():
             found = json.loads(path.read_text())
-            verdict = {"holds": "It **holds**", "fails": "It **fails**", "undecided": "It is **undecided**"}[
-                found["verdict"]
-            ]
+            verdict = VERDICTS[found["verdict"]]
             lines += [f"{found['statement']} {verdict} here: [{claim}](../claims/{claim}.md)."]
             lines += ["", f"![What each arm reached](../claims/{claim}.png)", ""]
             lines += [f"```sh\nforage claim {claim}\n```", ""]

@@ -26,6 +26,7 @@ FLAGS = {option.word or option.name for option in (*OPTIONS, *READING) if option
         "all",
         "narrow",
         "reverse",
+        "until_decided",
     )
 }
 

@@ -13,6 +13,8 @@ Without a name, lists every claim with a sentence. With a name, trains the claim
 claim that was stopped continues where it stopped.
 
   --scale laptop | smoke | paper   minutes to an hour on two cores (the default); seconds; the paper's own setting
+  --until-decided        add seeds at up to five looks until the claim is decided; go on from its published result
+  --budget SECONDS       the most training of all looks; default 600
   --directory PATH       folder of its runs; default runs/claims/NAME-SCALE
   --anyway               start the paper's setting even without an accelerator
   --quiet | --json | --plain   show nothing; one JSON object a line; lines
@@ -21,6 +23,7 @@ Examples
   forage claim
   forage claim gae-lambda
   forage claim gae-lambda --scale smoke
+  forage claim gae-lambda --until-decided
 """
 
 
@@ -40,11 +43,24 @@ def run(positional: list[str], words: options.Words) -> None:
     kind = display(words)
     scale = str(words.pop("scale", "laptop"))
     directory, anyway = words.pop("directory", None), bool(words.pop("anyway", False))
-    nothing_left(words, "claim", ["scale", "directory", "anyway", "quiet", "json", "plain"])
+    until_decided = bool(words.pop("until_decided", False))
+    budget = options.parse("budget", words.pop("budget"), float) if "budget" in words else None
+    known = ["scale", "directory", "anyway", "until-decided", "budget", "quiet", "json", "plain"]
+    nothing_left(words, "claim", known)
+    if budget is not None and not until_decided:
+        raise ForageError("--budget is of --until-decided, which adds seeds; give both, or neither.")
+    if until_decided and scale != "laptop":
+        raise ForageError(f"--until-decided adds seeds at the scale laptop, not at {scale}; leave --scale out.")
     from forage.runs.training import use_compilation_cache
 
     use_compilation_cache()
-    result = running.run(positional[0], scale, None if directory is None else str(directory), kind, anyway)
+    place = None if directory is None else str(directory)
+    if until_decided:
+        from forage.studies.claims import looks
+
+        result = looks.decide(positional[0], looks.BUDGET if budget is None else budget, place, kind)
+    else:
+        result = running.run(positional[0], scale, place, kind, anyway)
     if kind == "json":
         say({"event": "claim", **result})
     elif kind != "quiet":

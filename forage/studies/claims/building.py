@@ -16,7 +16,7 @@ from forage.studies.claims.rows import SHARED, Row, arms_of, place_error, seeds_
 
 TEXTS = ("title", "authors", "source", "statement", "treatment", "measured")
 NEEDED = (*TEXTS, "year", "environment", "measure", "arms", "laptop", "smoke", "paper", "needs")
-OPTIONAL = ("baselines", "also", "rule", "judge", "judged_by", "note", "parts", "every_arm", "lacks")
+OPTIONAL = ("baselines", "also", "rule", "judge", "judged_by", "note", "parts", "every_arm", "lacks", "reach")
 SMOKE_SEEDS = (1000, 1001)
 
 
@@ -68,6 +68,7 @@ def claim_of(row: Row) -> Claim:
         note=table.get("note", ""),
         judge=judge,
         judged_by=table.get("judged_by", ""),
+        reach=make_reach(table.get("reach")),
     )
 
 
@@ -103,6 +104,17 @@ def make_scale(table: Any, where: str, default: tuple[int, ...]) -> Scale:
         return Scale(given["steps"], seeds_of(given.get("seeds"), default))
     except ValueError:
         raise Wrong(f"{where}.seeds has to be a range such as '1000-1009' or a list of numbers.") from None
+
+
+def make_reach(value: Any) -> tuple[float, float] | None:
+    """Return the lowest and the highest measure of learning; `None` if they are unknown."""
+    if value is None:
+        return None
+    if not (isinstance(value, list) and len(value) == 2 and all(type(one) in (int, float) for one in value)):
+        raise Wrong(f"reach has to be two numbers, such as [-1200.0, -150.0], not {value!r}.")
+    if value[0] == value[1]:
+        raise Wrong(f"reach is {value[0]:g} for an arm that learns nothing and for one that has learned; they differ.")
+    return float(value[0]), float(value[1])
 
 
 def find_named(value: Any) -> Iterator[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from forage.evaluation.comparison import welch_difference
+from forage.evaluation.sequential import look_confidence, repeated_interval
 from forage.runs.run import Run
 
 SEEDS = tuple(range(1000, 1010))
@@ -73,13 +73,27 @@ class Rule(NamedTuple):
     """The rule by which a verdict follows from the numbers.
 
     The effect is the treatment's mean over seeds less the baseline's (the other way round where lower is better), with
-    Welch's interval (`welch_difference`). The claim holds where the whole interval lies above `margin`, fails where it
-    lies below, and is undecided otherwise.
+    the interval of one of `looks` looks (`repeated_interval`; with one look it is Welch's). The claim holds where the
+    whole interval lies above `margin` and fails where it lies below. Where the margin is 0 and the interval lies within
+    `same` on both sides, there is no difference. Otherwise, the claim is undecided.
     """
 
     margin: float = 0.0
     higher: bool = True  # more of the measure is better
-    confidence: float = 0.95
+    confidence: float = 0.95  # of all looks together
+    looks: int = 1  # the most numbers of seeds at which it is judged
+    same: float = 0.0  # the largest effect, up or down, that is no difference; 0: every effect is one
+
+    def at_a_look(self) -> Rule:
+        """Return the rule of a single look, with the confidence of its interval."""
+        return self._replace(confidence=look_confidence(self.looks, self.confidence), looks=1)
+
+    def verdict(self, low: float, high: float) -> str:
+        """Return the verdict of an interval on an effect."""
+        said = interval_verdict(low, high, self.margin)
+        if said == "undecided" and not self.margin and -self.same < low and high < self.same:
+            return "no difference"
+        return said
 
 
 class Effect(NamedTuple):
@@ -89,7 +103,7 @@ class Effect(NamedTuple):
     value: float
     low: float
     high: float
-    verdict: str  # holds, fails or undecided
+    verdict: str  # holds, fails, no difference or undecided
 
 
 class Claim(NamedTuple):
@@ -116,6 +130,7 @@ class Claim(NamedTuple):
     note: str = ""  # where the experiment differs from the paper's, and why
     judge: Callable[[Mapping[str, np.ndarray], Rule], list[Effect]] | None = None  # in place of differences of means
     judged_by: str = ""  # the rule in words, where `judge` has its own
+    reach: tuple[float, float] | None = None  # the measure of an arm that learns nothing, and of one that has learned
 
 
 def environments(claim: Claim) -> dict[str, str]:
@@ -125,15 +140,16 @@ def environments(claim: Claim) -> dict[str, str]:
 
 def effects(claim: Claim, values: Mapping[str, np.ndarray]) -> list[Effect]:
     """Compare the treatment with every baseline, from each arm's numbers."""
+    rule = claim.rule
     if claim.judge is not None:
-        return claim.judge(values, claim.rule)
+        return claim.judge(values, rule.at_a_look())
     found = []
     for baseline in claim.baselines:
         better, worse = values[claim.treatment], values[baseline]
-        if not claim.rule.higher:
+        if not rule.higher:
             better, worse = worse, better
-        value, low, high = welch_difference(better, worse, claim.rule.confidence)
-        found.append(Effect(baseline, value, low, high, interval_verdict(low, high, claim.rule.margin)))
+        value, low, high = repeated_interval(better, worse, rule.looks, rule.confidence)
+        found.append(Effect(baseline, value, low, high, rule.verdict(low, high)))
     return found
 
 
@@ -145,11 +161,32 @@ def interval_verdict(low: float, high: float, margin: float) -> str:
 
 
 def join_verdicts(found: list[Effect]) -> str:
-    """Join the verdicts of all comparisons: the claim holds against every baseline, or fails against one."""
+    """Join the verdicts of all comparisons.
+
+    The claim holds against every baseline, or fails against one. If one comparison is undecided, so is the claim; else
+    there is no difference from at least one baseline.
+    """
     said = {effect.verdict for effect in found}
-    if "fails" in said:
-        return "fails"
-    return "undecided" if "undecided" in said else "holds"
+    return next((one for one in ("fails", "undecided", "no difference") if one in said), "holds")
+
+
+def exclusion_sentences(result: Mapping[str, Any], reach: Sequence[float] | None) -> list[str]:
+    """Describe the effects that the intervals of an undecided result exclude, in the measure and as shares of `reach`.
+
+    The share is of the distance between an arm that learns nothing and one that has learned.
+    """
+    said = []
+    for one in result["effects"]:
+        if one["verdict"] not in ("undecided", "no difference") or not np.isfinite([one["low"], one["high"]]).all():
+            continue
+        more, less = max(one["high"], 0.0), max(-one["low"], 0.0)
+        scale = abs(reach[1] - reach[0]) if reach is not None else 0.0
+        shares = f", {more / scale:.0%} and {less / scale:.0%} of all there is to learn" if scale else ""
+        said.append(
+            f"Against {one['baseline']}, the interval excludes that {result['treatment']} is better by more than "
+            f"{more:.3g} or worse by more than {less:.3g}{shares}."
+        )
+    return said
 
 
 def evaluation_return(run: Run) -> list[float]:

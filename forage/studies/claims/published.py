@@ -99,7 +99,11 @@ def breach(
     """Return the way in which a result breaks the rule, in a sentence, or an empty text.
 
     `earlier`: the claim's results before it; `seeds`: those that the claim would run on now, by default the result's.
+    Of a result of several looks, each is checked by itself.
     """
+    if "looks" in result:
+        whole = {key: value for key, value in result.items() if key not in ("looks", "ran", "claim_commit")}
+        return next(filter(None, (breach(whole | look, earlier) for look in result["looks"])), "")
     name = result["claim"]
     code = code_of(result)
     if code is None or not code.commit:
@@ -349,18 +353,31 @@ def settings_changed(result: Mapping[str, Any], now: Mapping[str, str], same: It
     claim = result["claim"]
     if claim not in snapshot.claim_rows:
         now = {**settings_of_file(claim), **now}
-    pairs = {(one["setting"], one["then"], one["now"]) for one in same}
 
     def differs(name: str, digest: str) -> bool:
         """Return whether a setting had another meaning."""
-        names = (name, "*." + name.partition(".")[2])
-        return digest != now.get(name) and not any((one, digest, now.get(name)) in pairs for one in names)
+        return digest != now.get(name) and now.get(name) not in equal_digests(name, digest, same)
 
     return [
         name
         for name, digest in dependencies.claim_settings(snapshot, claim).items()
         if differs(name, digest) and relies(result, name, digest)
     ]
+
+
+def equal_digests(name: str, digest: str, same: Iterable[Mapping[str, str]]) -> set[str]:
+    """Return the digests that a setting has had since, from one change that kept its meaning to the next."""
+    names = (name, "*." + name.partition(".")[2])
+    later: dict[str, set[str]] = {}
+    for one in same:
+        if one["setting"] in names:
+            later.setdefault(one["then"], set()).add(one["now"])
+    found, left = {digest}, [digest]
+    while left:
+        new = later.get(left.pop(), set()) - found
+        found |= new
+        left += new
+    return found
 
 
 @functools.cache

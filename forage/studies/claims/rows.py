@@ -12,6 +12,7 @@
     baselines = ["lambda 0"]           # the arms that it is compared with; all others by default
     measure = "evaluation_return"              # a function from a run to a number for each seed
     measured = "return"                # the measure in words
+    reach = [-1200.0, -150.0]          # the measure of an arm that learns nothing, and of one that has learned
     also = [{measure = "area", measured = "return over training", higher = true}]  # shown, and decides nothing
     rule = {margin = 0.0, higher = true, confidence = 0.95}
     judge = "offline:judge_loss"       # a function in place of differences of means
@@ -60,7 +61,7 @@ from forage.core.errors import ForageError
 SHARED = tuple(f"forage.studies.claims.{module}" for module in ("claim", "played", "prepared", "text"))
 """The modules whose functions rows name without a module."""
 
-WORDS = ("title", "authors", "year", "source", "note", "paper", "needs", "lacks", "smoke", "parts")
+WORDS = ("title", "authors", "year", "source", "note", "paper", "needs", "lacks", "smoke", "parts", "reach")
 """Keys of a row that describe the experiment, or the paper's, and are no part of it."""
 
 NAMING = ("call", "function", "measure", "judge")

@@ -33,7 +33,16 @@ from forage.runs.provenance import differences
 from forage.runs.run import Run, read_json, write_json
 from forage.studies.claims import claim_row
 from forage.studies.claims.building import build_claim
-from forage.studies.claims.claim import Claim, Measure, Scale, SecondMeasure, effects, environments, join_verdicts
+from forage.studies.claims.claim import (
+    Claim,
+    Measure,
+    Scale,
+    SecondMeasure,
+    effects,
+    environments,
+    exclusion_sentences,
+    join_verdicts,
+)
 from forage.studies.claims.picture import draw_claim
 from forage.studies.claims.provenance import commit_of
 from forage.studies.claims.published import (
@@ -61,11 +70,13 @@ def run(
     directory: str | os.PathLike[str] | None = None,
     display: str = "auto",
     anyway: bool = False,
+    seeds: tuple[int, ...] | None = None,
 ) -> dict[str, Any]:
     """Run a claim, or resume it after a stop. Return the content of result.json.
 
     `scale`: `laptop` (minutes to an hour on two cores), `smoke` (seconds; its verdict means nothing) or `paper`, the
-    paper's own setting, which is refused without an accelerator unless `anyway`. At other scales than `smoke`, all
+    paper's own setting, which is refused without an accelerator unless `anyway`. `seeds`: other seeds than the scale's.
+    At other scales than `smoke`, all
     modules that its runs import must be committed if git is present: the result names the commit, so that it can be
     checked.
     """
@@ -73,6 +84,8 @@ def run(
     if scale not in SCALES:
         raise ForageError(f"A claim runs at the scale {', '.join(SCALES)}, not {scale!r}.")
     size = size_of(claim, scale)
+    if seeds is not None:
+        size = size._replace(seeds=seeds)
     paper = claim.paper
     there = f"{paper.seeds} seeds of {paper.steps:,} steps in {paper.environment} for each of {len(claim.arms)} arms"
     if scale == "paper" and paper.lacks:
@@ -347,6 +360,7 @@ def result_sentences(result: Mapping[str, Any]) -> list[str]:
                 f"  {result['treatment']} against {effect['baseline']}: {effect['value']:+.4g} "
                 f"[{effect['low']:.4g}, {effect['high']:.4g}], {effect['verdict']}"
             )
+    lines += [f"  {line}" for line in exclusion_sentences(result, load_claim(result["claim"]).reach)]
     seeds = len(result["seeds"])
     lines.append(f"  {result['verdict']}, at the scale {result['scale']}, {seeds} seeds of {result['steps']:,} steps")
     return lines

@@ -286,6 +286,8 @@ def test_two_versions_that_mean_the_same(repository):
     assert published.settings_changed(old, now, []) == ["area"]
     pair = {"setting": "area", "then": then, "now": now["area"]}
     assert published.settings_changed(old, now, [pair]) == []
+    chain = [{"setting": "area", "then": "between", "now": now["area"]}, pair | {"now": "between"}]
+    assert published.settings_changed(old, now, chain) == [] and published.settings_changed(old, now, chain[1:]) != []
 
 
 def test_a_result_names_a_commit_that_has_its_code(repository):
