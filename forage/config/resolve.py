@@ -54,6 +54,7 @@ from forage.environments.adapters.on_host import OnHost
 from forage.environments.plain import from_plain
 from forage.memory.around import innermost
 from forage.memory.dataset import DataSet
+from forage.memory.mixed import MixedReplay
 
 STORED = (*ALWAYS_STORED, *SELDOM_STORED, "workers", "worker_threads", "async_envs", "policy_lag")
 SUGGESTED_FROM_DATA = "iql", "it learns from data alone, without asking for the values of actions that they lack"
@@ -80,6 +81,7 @@ def resolve(
     data_spec: Spec | None = None,
     logged: Spec | None = None,
     on_spec: Callable[[Spec], object] | None = None,
+    logged_reading: str = "",
     **parts: Any,
 ) -> RunConfig:
     """Return the configuration of a run, with defaults for all unset options. Raise `ForageError` for invalid ones.
@@ -88,8 +90,9 @@ def resolve(
     entries are options of the agent, such as `learning_rate`, as in `agent_options`. That may be a function, which is
     called with the agent once it is chosen. `is_stored`: the parts are those of a trained run, to which defaults add
     nothing; `data_spec` is the spec of its data set, if no environment gave it. `logged`: the spec of the data that the
-    agent learned from already; its coding of observations and actions stays. `on_spec` is called with the spec of the
-    environment or the data before the agent and the parts are chosen.
+    agent learned from already; its coding of observations and actions stays, and files without a description of their
+    own are read by `logged_reading`, as the data were. `on_spec` is called with the spec of the environment or the data
+    before the agent and the parts are chosen.
     """
     loose = {name: parts.pop(name) for name in list(parts) if name not in PORTS}
     words = {name: loose.pop(name) for name in READING_NAMES if data is not None and name in loose}
@@ -100,6 +103,8 @@ def resolve(
     columns = None if logged is None else logged.columns
     reading, reading_from = ("", []) if data is None else describe_data(os.fspath(data), words, alone, columns)
     given = build_parts(parts, data, held, reading)
+    if isinstance(mixed := given.get("memory"), MixedReplay) and logged_reading and not mixed.reading:
+        given["memory"] = dataclasses.replace(mixed, reading=logged_reading)
     evaluation_spec = None
     if alone:
         spec = spec_of_data(os.fspath(data or ""), reading, columns) if data_spec is None else data_spec

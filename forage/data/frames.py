@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -112,6 +113,7 @@ def from_frame(frame: Any, name: str = "frame", **words: Any) -> Data:
     ... # doctest: +SKIP
     """
     arrow, parquet = formats.package("pyarrow", "Frames"), formats.package("pyarrow.parquet", "Frames")
+    frame = arrow_of_polars(frame)
     try:
         table = arrow.table(dict(frame) if isinstance(frame, Mapping) else frame)
     except (arrow.ArrowException, TypeError, ValueError) as error:
@@ -133,6 +135,15 @@ def from_frame(frame: Any, name: str = "frame", **words: Any) -> Data:
     spec = flat.spec_json(found.spec)
     header = formats.about(data, spec, Path(name), "frame")
     return data, header | {"left_out": found.omissions}
+
+
+def arrow_of_polars(frame: Any) -> Any:
+    """Return a frame of polars as an Arrow table with plain texts, which Parquet can hold, and any other unchanged."""
+    polars: Any = sys.modules.get("polars")  # where nobody has imported it, there is no frame of it
+    if polars is None or not isinstance(frame, polars.DataFrame | polars.LazyFrame):
+        return frame
+    whole = frame.collect() if isinstance(frame, polars.LazyFrame) else frame
+    return whole.to_arrow(compat_level=polars.CompatLevel.oldest())
 
 
 def save(file: str | os.PathLike[str], data: Transitions, header: Mapping[str, Any], to: str | None = None) -> None:

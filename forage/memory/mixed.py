@@ -69,6 +69,11 @@ class MixedReplay(Memory):
     capacity: int = equinox.field(static=True, default=100_000)  # newest transitions kept of the run's own; more replay
     # older ones
 
+    reading: str = equinox.field(
+        static=True, default="", kw_only=True
+    )  # description of the files' columns as JSON, with
+    # the keys of a TOML file; empty: the one of the file next to each
+
     def __check_init__(self):
         if not self.data or not all(self.data):
             raise ForageError("Mixed replay needs a data set; name its file with --memory.data FILE.")
@@ -86,7 +91,8 @@ class MixedReplay(Memory):
     @property
     def sets(self) -> list[DataSet]:
         """Return each file as a data set."""
-        return [DataSet(file, sha) for file, sha in zip(self.data, self.sha256 or [""] * len(self.data), strict=True)]
+        hashes = self.sha256 or [""] * len(self.data)
+        return [DataSet(file, sha, reading=self.reading) for file, sha in zip(self.data, hashes, strict=True)]
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         """Raise `ForageError` for an agent that needs rollouts or learns offline alone, and for several rewards."""

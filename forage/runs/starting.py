@@ -57,6 +57,7 @@ def from_parent(parent: Run, given: Mapping[str, Any]) -> dict[str, Any]:
     world = parent.config["environment"]
     if "data" in world or {"logged", "evaluates"} & world.keys():  # the spaces are those of data
         own["logged"] = spec_from_config(parent.config)
+        own["logged_reading"] = parent.config["memory"].get("reading", "")
         if "data" in said and "environment" not in said:
             kept.pop("environment", None)
         elif "data" in world and "environment" not in said:

@@ -89,11 +89,13 @@ def convert(
         formats.write_data(target, first, header, kind)
         return header
     horizon = header["spec"].get("horizon")
+    first_spec = spec_from_config(header)
+    alike = first_spec if first_spec.columns is not None else None  # tables after the first have its codes and means
     headers, weights = [header], [int(first.whole(horizon).sum())]
 
     def following() -> Any:
         for path in paths[1:]:
-            found, more = read_and_check(path, spec, reading, tell)
+            found, more = read_and_check(path, spec or alike, reading, tell)
             for what in ("observation_space", "action_space"):
                 if more["spec"][what] != header["spec"][what]:
                     raise ForageError(

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import jax
@@ -12,12 +13,14 @@ import forage
 import forage.data
 from forage.config.options import READING_NAMES
 from forage.config.resolve import from_config, resolve
+from forage.core.columns import Columns
 from forage.core.errors import ForageError
 from forage.core.types import Spec
 from forage.data.formats.reading import NAMES, parse_reading, read_description
 from forage.data.tables.describe import describe_table
 from forage.data.tables.numbers import Growing, release_pages
 from forage.data.tables.rows import read_table
+from forage.memory.mixed import MixedReplay
 
 pytest.importorskip("pyarrow")
 
@@ -114,7 +117,27 @@ def test_all_that_is_wrong_is_listed_at_once(tmp_path):
     path.write_text(text.replace("order", "size"))
     found = describe_table(path, parse_reading({"time": "day", "episode": "shop"}, "test"))
     fatal, rest = ([str(fault) for fault in found.faults if fault.fatal is kind] for kind in (True, False))
+    odd = re.sub(";(none|small|large);", ";big;", SHOP.replace("stock", "")).replace(";ja\n", ";late\n")
+    (tmp_path / "log.toml").unlink()
+    path.write_text(odd.replace("Mon", "5%").replace("Tue", "12%"))
+    described = describe_table(path, parse_reading({"time": "day", "action": "order"}, "test"), write=False)
+    assert described.reading.observation == ("promo", "weekday")  # the column without a name is left out
+    fatal += [str(fault) for fault in described.faults if fault.fatal]
+    number = (
+        SHOP.replace("small", "4")
+        .replace("large", "4")
+        .replace("none", "4")
+        .replace("2,0;no", "1e17;no")
+        .replace(",5;", ",0;")
+    )
+    path.write_text(re.sub(r"\d,0;(ja)?\n", r"7,0;\1\n", number))
+    rest += map(str, describe_table(path, parse_reading({"action": "weekday"}, "test"), write=False).faults)
     for words, said in (
+        ("Column order of the action is 'big' in every row. There is nothing to choose", fatal),
+        ("Column closed is named like terminated and has late, which is neither yes nor no", fatal),
+        ("Column weekday has numbers with signs that numbers do not have, as in '5%'", fatal),
+        ("The reward is 7 in every row", rest),
+        ("Column stock has whole numbers up to 100000000000000000, whose last digits are lost", rest),
         ("1 rows have another number of cells than the 9 columns", fatal),
         ("'two' among its numbers in 1 rows, first in line 5. Correct the cell, or count it as missing: blanks", fatal),
         ("No column is known to be the action. Name it with --action COLUMN", fatal),
@@ -228,6 +251,11 @@ def test_another_table_is_read_with_the_columns_of_the_first(tmp_path):
     raw = data.observation[:, 0] * stock.deviation + stock.mean
     assert raw[-1] == pytest.approx(80, abs=1e-4) and data.observation[:, -1].all()  # Tue stays the second name
     assert read_table(tmp_path / "new.csv", reading).columns.observation[0].mean != stock.mean
+    (tmp_path / "new.toml").write_text((tmp_path / "log.toml").read_text())
+    forage.data.convert([path, tmp_path / "new.csv"], tmp_path / "both.npz")  # parts of one data set have one coding
+    joined, header = forage.data.load(tmp_path / "both.npz")
+    np.testing.assert_array_equal(joined.observation[-data.transitions :], data.observation)
+    assert Columns.from_json(header["spec"]["columns"]) == known
     (tmp_path / "odd.csv").write_text(SHOP.replace("Mon", "Sun", 1))
     with pytest.raises(ForageError, match="line 2 has 'Sun' in column weekday, which is not Mon, Tue"):
         read_table(tmp_path / "odd.csv", reading, known=known)
@@ -285,7 +313,8 @@ def test_a_run_from_a_table_is_evaluated_and_goes_on_online(environment, tmp_pat
     assert len(run.evaluations) == 2 and run.agent.spec.columns.observation[0].name == "x"
     force = run.agent.act({"x": 1.0, "y": 0.0, "spin": 2.0})["torque"]
     assert -1 <= force <= 1
-    words = {"start_from": tmp_path / "a", "memory": "uniform", "steps": 400, "display": "quiet"}
+    mixed = MixedReplay(str(tmp_path / "log.csv"), capacity=500)
+    words = {"start_from": tmp_path / "a", "memory": mixed, "steps": 400, "display": "quiet"}
     for target in ({}, {"environment": environment}):
         on = forage.train(**words, **target, directory=tmp_path / f"b{len(target)}", evaluation_episodes=1)
         assert on.agent.spec.columns == run.agent.spec.columns and on.config["environment"]["id"] == environment
@@ -298,7 +327,7 @@ def test_a_run_from_a_table_is_evaluated_and_goes_on_online(environment, tmp_pat
 def test_a_run_without_an_environment_measures_its_validation_part(tmp_path):
     path, _ = table_of(tmp_path)
     small = {"batch_size": 4, "hidden_sizes": (4,)}
-    run = forage.train("iql", data=path, steps=4, seeds=1, held_out=0.4, directory=tmp_path / "run", **small)
+    run = forage.train("iql", data=path, steps=4, seeds=1, held_out=0.7, directory=tmp_path / "run", **small)
     assert run.evaluation is None
     assert {"validation/critic_loss", "validation/value_loss", "start/value"} <= run.rows[-1].keys()
     action = run.agent.act({"stock": 3, "promo": "no", "weekday": "Mon"})
@@ -311,9 +340,13 @@ def test_a_run_without_an_environment_measures_its_validation_part(tmp_path):
 def test_a_run_without_an_environment_goes_on_as_if_it_had_never_stopped(tmp_path):
     path, _ = table_of(tmp_path)
     small = {"data": path, "seeds": 2, "held_out": 0.4, "batch_size": 4, "hidden_sizes": (4,), "display": "quiet"}
-    whole = forage.train("bc", steps=8, directory=tmp_path / "whole", **small)  # IQL's rate follows the total
-    forage.train("bc", steps=4, directory=tmp_path / "half", **small)
-    half = forage.resume(tmp_path / "half", steps=8, display="quiet")
+    small["rewards"] = "data-scale"
+    whole = forage.train("iql", steps=8, directory=tmp_path / "whole", **small)
+    stop = lambda view: view.stop("enough") if view.steps >= 3 else None  # noqa: E731
+    stopped = forage.train("iql", steps=8, directory=tmp_path / "half", callbacks=[stop], **small)
+    assert 3 <= stopped.rows[-1]["steps"] < 8
+    (tmp_path / "log.toml").unlink()  # the run has the description
+    half = forage.resume(tmp_path / "half", display="quiet")
     for one, other in zip(jax.tree.leaves(whole.agent.state), jax.tree.leaves(half.agent.state), strict=True):
         np.testing.assert_array_equal(data_of(one), data_of(other))
 
@@ -337,7 +370,11 @@ def test_arrays_and_frames_become_data_sets(tmp_path):
     assert bounds["low"] == 0.5 and bounds["high"] == 2.5
     frame = {"x": observations, "who": list("aaabbb"), "push": list("lrllrl"), "paid": np.ones(6)}
     roles = {"observation": "x", "action": "push", "reward": "paid", "episode": "who", "lossy": True}
+    pyarrow = pytest.importorskip("pyarrow")
+    views = pyarrow.table(frame | {"push": pyarrow.array(frame["push"], pyarrow.string_view())})  # as polars has texts
+    seen = forage.data.from_frame(views, **roles, ends="terminated")[0].action.tolist()
     data, header = forage.data.from_frame(frame, **roles, ends="terminated")
+    assert seen == data.action.tolist()
     assert data.action.tolist() == [0, 1, 0, 0, 1, 0] and data.terminated.tolist() == [0, 0, 1, 0, 0, 1]
     for words, call in (
         ("as many of them; they have", lambda: forage.data.from_arrays(observations, actions[:5], np.ones(6), ends[0])),

@@ -2,6 +2,7 @@
 
 from forage.core.columns.column import KINDS as KINDS
 from forage.core.columns.column import MISSING as MISSING
+from forage.core.columns.column import MOST as MOST
 from forage.core.columns.column import NAMELESS as NAMELESS
 from forage.core.columns.column import NO as NO
 from forage.core.columns.column import YES as YES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ from jaxtyping import Bool, Float
 
 from forage.data.formats.reading import CUT, LAST, TERMINATED, TRUNCATED, TYPICAL, ColumnReading, Reading
 from forage.data.tables.numbers import read_episodes, read_times
-from forage.data.tables.profile import MOST_NAMES, MOST_WHOLE, ColumnProfile, profile_columns
-from forage.data.tables.roles import ROLES, guess_reading, role_of
+from forage.data.tables.profile import MOST_NAMES, MOST_WHOLE, SHARE, ColumnProfile, profile_columns
+from forage.data.tables.roles import ROLES, UNNAMED, ending_role, guess_reading, role_of
 from forage.data.tables.source import Source
 
 
@@ -112,7 +113,18 @@ def profile_table(source: Source, said: Reading) -> TableProfile:
     for name in left:
         described.pop(name, None)
         column = columns[name]
+        named = ending_role(name)
+        if named and not getattr(reading, named) and column.kind != "empty" and not said.observation:
+            faults.append(
+                TableFault(
+                    f"Column {name} is named like {named} and has {column.range_words()}, which is neither yes nor no",
+                    "Correct its cells, or name the columns to observe with --observation",
+                    fatal=True,
+                )
+            )
+            continue
         why = {"text": "it has a name of its own in too many rows", "empty": "it has no cell"}.get(column.kind)
+        why = "it has no name" if why is None and UNNAMED.fullmatch(name) else why
         if why is not None or not said.observation:
             faults.append(
                 TableFault(
@@ -141,6 +153,23 @@ def describe_column(
                 count,
                 source.place(row),
                 fatal=kind in ("number", "date"),
+            )
+        )
+    marked = [text for text in column.texts if MARKED_NUMBER.fullmatch(text) and source.number(text) is None]
+    if kind in ("text", "category") and not (said and said.kind) and len(marked) > SHARE * len(column.texts):
+        faults.append(
+            TableFault(
+                f"Column {column.name} has numbers with signs that numbers do not have, as in {marked[0]!r}",
+                f'Write them without, or say that they are names: kind = "category" in [columns.{column.name}]',
+                fatal=True,
+            )
+        )
+        return said or ColumnReading()
+    if observed and kind == "number" and column.whole and max(-column.low, column.high) > MOST_EXACT:
+        faults.append(
+            TableFault(
+                f"Column {column.name} has whole numbers up to {column.high:.0f}, whose last digits are lost",
+                "Leave it out of observation if it names something",
             )
         )
     if kind in ("text", "empty") and (observed or role == "action"):
@@ -181,6 +210,38 @@ def describe_column(
     return ColumnReading(kind if observed or role == "action" else "number", names, missing, low, high)
 
 
+MARKED_NUMBER = re.compile(r"[-+]?[$€£]?\s?\d{1,3}(?:\d*|(?:[,' ]\d{3})+)(?:[.,]\d+)?\s?[%$€£]?")
+"""A number with thousands apart, a currency or a sign of percent."""
+MOST_EXACT = 2.0**53  # largest number up to which whole numbers are kept exactly
+
+
+def constant_faults(columns: dict[str, ColumnProfile], reading: Reading) -> list[TableFault]:
+    """Return the faults of actions and rewards that have one value alone."""
+    fixed = [name for name in reading.action if name in columns and len(columns[name].texts) == 1]
+    faults = []
+    for name in fixed:
+        words = reading.columns.get(name, ColumnReading())
+        if words.low is not None and words.high is not None and words.low < words.high:
+            continue
+        alone = len(fixed) == len(reading.action)
+        faults.append(
+            TableFault(
+                f"Column {name} of the action is {next(iter(columns[name].texts))!r} in every row",
+                "There is nothing to choose; name other columns with --action" if alone else "Take it out of action",
+                fatal=alone,
+            )
+        )
+    paid = columns.get(reading.reward)
+    if paid is not None and paid.numbers and paid.low == paid.high:
+        faults.append(
+            TableFault(
+                f"The reward is {paid.low:g} in every row",
+                "Only the ends of episodes tell actions apart",
+            )
+        )
+    return faults
+
+
 def check_roles(
     source: Source, columns: dict[str, ColumnProfile], reading: Reading, guessed: list[str]
 ) -> tuple[Reading, list[TableFault]]:
@@ -204,7 +265,8 @@ def check_roles(
                 fatal=True,
             )
         )
-    if not faults or not faults[-1].fatal:
+    faults += constant_faults(columns, reading)
+    if not any(fault.fatal for fault in faults):
         reading, more = check_order(source, reading)
         faults += more
     return reading, faults
@@ -242,7 +304,7 @@ def check_order(source: Source, reading: Reading) -> tuple[Reading, list[TableFa
                 )
             )
             reading = dataclasses.replace(reading, time="")
-        elif twice.any() and runs == episodes:
+        elif twice.any() and runs == episodes and not back.any():
             reading = dataclasses.replace(reading, time="")
             faults.append(
                 TableFault(

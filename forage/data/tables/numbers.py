@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from forage.core.columns import NO, YES, Column, read_date
+from forage.core.columns import MOST, NO, YES, Column, read_date
 from forage.core.types import ForageError
 from forage.data.formats.reading import Reading
 from forage.data.tables.source import Cells, Source, Texts, merge_names
@@ -82,10 +82,12 @@ def read_numbers(source: Source, reading: Reading, columns: Sequence[Column], gr
 
 
 def finite_numbers(source: Source, name: str, cells: Cells, row: int) -> Float[np.ndarray, " row"]:
-    """Return a batch of numbers. Raise `ForageError` for an infinite one."""
+    """Return a batch of numbers. Raise `ForageError` for a number beyond single precision."""
     assert not isinstance(cells, Texts)
-    if (wrong := np.isinf(cells)).any():
-        raise ForageError(f"{source.path}: {source.place(row + int(wrong.argmax()))} has an infinite {name}.")
+    if (wrong := np.abs(cells) > MOST).any():
+        bad = int(wrong.argmax())
+        value = "an infinite" if np.isinf(cells[bad]) else f"{cells[bad]:g}, beyond single precision, as"
+        raise ForageError(f"{source.path}: {source.place(row + bad)} has {value} {name}.")
     return cells
 
 

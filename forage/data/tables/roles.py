@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 from forage.data.formats.reading import TERMINATED, TRUNCATED, Reading
@@ -21,6 +22,8 @@ GUESSES = {
     "behaviour_probability": ("behaviour_probability", "propensity", "probability", "action_probability"),
 }
 """Names of columns by the role that they are taken for."""
+UNNAMED = re.compile(r"unnamed:? ?\d+", re.IGNORECASE)
+"""Names of columns without one, such as the numbers of rows that pandas writes."""
 
 
 def guess_reading(profiles: dict[str, ColumnProfile], said: Reading) -> tuple[Reading, list[str]]:
@@ -52,9 +55,15 @@ def guess_reading(profiles: dict[str, ColumnProfile], said: Reading) -> tuple[Re
             guessed.append(role)
     if not roles["observation"]:
         usable = ("number", "category", "boolean")
-        roles["observation"] = tuple(n for n, p in profiles.items() if n not in taken and p.kind in usable)
+        free = {n: p for n, p in profiles.items() if n not in taken and not UNNAMED.fullmatch(n)}
+        roles["observation"] = tuple(n for n, p in free.items() if p.kind in usable and not ending_role(n))
         guessed.append("observation")
     return dataclasses.replace(said, **roles), guessed
+
+
+def ending_role(name: str) -> str:
+    """Return the end of an episode that a column is named after, empty if it is none."""
+    return next((role for role in (TERMINATED, TRUNCATED) if name.lower().strip() in GUESSES[role]), "")
 
 
 def fits_role(role: str, profile: ColumnProfile) -> bool:

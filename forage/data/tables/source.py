@@ -67,7 +67,8 @@ class Source:
         else:
             try:
                 with open(self.path, newline="", encoding=encoding_of(self.dialect)) as file:
-                    names = [n.strip() for n in next(csv.reader(file, delimiter=self.dialect.delimiter), [])]
+                    given = [n.strip() for n in next(csv.reader(file, delimiter=self.dialect.delimiter), [])]
+                    names = [name or f"unnamed {i}" for i, name in enumerate(given)]
             except csv.Error as error:
                 raise ForageError(f"{self.path} is not a CSV: {error}.") from None
             if not names:
@@ -172,7 +173,9 @@ class Source:
         if types.is_integer(array.type) or types.is_floating(array.type):
             numbers = array.cast(self.arrow.float64(), safe=False)
             return as_numpy(numbers.fill_null(np.nan) if numbers.null_count else numbers)
-        if types.is_string(kind) or types.is_large_string(kind):
+        if types.is_string_view(kind):
+            array = array.cast(self.arrow.string())
+        if types.is_string(array.type) or types.is_large_string(kind):
             return self._texts(array.dictionary_encode())
         raise ForageError(f"{self.path} has a column of {kind}, which is neither a number, a text nor a date.")
 
