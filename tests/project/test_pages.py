@@ -1,6 +1,7 @@
 """The tutorial and the how-to pages: their code and their commands run, in the order of the page."""
 
 import contextlib
+import importlib.util
 import json
 import re
 import shlex
@@ -17,6 +18,10 @@ from forage.config import part_options, registry
 from forage.config.options import ARGUMENTS
 
 DOCS = Path(__file__).parents[2] / "docs"
+PROGRAM = importlib.util.spec_from_file_location("notebooks", DOCS / "make" / "notebooks.py")
+assert PROGRAM is not None and PROGRAM.loader is not None
+notebooks = importlib.util.module_from_spec(PROGRAM)
+PROGRAM.loader.exec_module(notebooks)
 FILES = {"environment": "valley.py", "bonus": "far.py", "agent": "mellow.py"}  # of one's own, as the commands name them
 FILES |= {"change-a-loss": "my_loss.py", "change-a-critic": "my_critic.py"}
 PAGES = [DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
@@ -40,17 +45,55 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 )
 def test_what_a_page_says_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    names = {"__name__": "__main__"}  # one block goes on from another
+    written = "file" if page.stem in FILES else "python"
+    run_blocks([(written if kind == "python" else kind, text) for kind, text in blocks(page)], page, capsys)
+
+
+@pytest.mark.parametrize("notebook", sorted(notebooks.NOTEBOOKS))
+@pytest.mark.thorough
+def test_the_cells_of_a_notebook_run(notebook, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    path = notebooks.FOLDER / f"{notebook}.ipynb"
+    cells = ["".join(cell["source"]) for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+    assert cells[0].startswith("%pip install")
+    page = DOCS / notebooks.NOTEBOOKS[notebook].page
+    run_blocks([split_cell(cell) for cell in cells[1:]], page, capsys)
+
+
+def split_cell(cell: str) -> tuple[str, str]:
+    """Return the kind of a cell of code, and what it runs or writes."""
+    first, _, rest = cell.partition("\n")
+    if first.startswith(("%%writefile", "%%bash")):
+        return ("file" if first.startswith("%%writefile") else "sh"), rest
+    if first.startswith("!"):
+        assert all(line.startswith("!") and "{" not in line for line in cell.splitlines())
+        return "sh", cell.replace("!", "")
+    assert not re.search(r"^[%!]", cell, re.MULTILINE)
+    return "python", cell
+
+
+@pytest.mark.parametrize("notebook", sorted(notebooks.NOTEBOOKS))
+def test_notebooks_are_those_of_their_pages(notebook):
+    made = notebooks.make_notebook(notebook, notebooks.NOTEBOOKS[notebook])
+    assert (notebooks.FOLDER / f"{notebook}.ipynb").read_text() == made, "run python docs/make/notebooks.py"
+
+
+def run_blocks(found: list[tuple[str, str]], page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Run code and commands, write files, and end the servers that they start."""
     with contextlib.ExitStack() as opened:
-        follow_page(page, names, capsys, opened)
+        follow_blocks(found, page, {"__name__": "__main__"}, capsys, opened)  # one block goes on from another
 
 
-def follow_page(
-    page: Path, names: dict[str, object], capsys: pytest.CaptureFixture[str], opened: contextlib.ExitStack
+def follow_blocks(
+    found: list[tuple[str, str]],
+    page: Path,
+    names: dict[str, object],
+    capsys: pytest.CaptureFixture[str],
+    opened: contextlib.ExitStack,
 ) -> None:
-    """Run the code and the commands of a page; `opened` ends the servers that it starts."""
-    for language, text in blocks(page):
-        if language == "python" and page.stem in FILES:
+    """Run code and commands of a page or notebook, one after the other; `opened` ends the servers."""
+    for language, text in found:
+        if language == "file":
             Path(FILES[page.stem]).write_text(text)
         elif language == "python":
             exec(compile(text, str(page), "exec"), names)
