@@ -6,6 +6,7 @@ for others.
 
 import dataclasses
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -609,6 +610,25 @@ def test_every_agent_has_a_row_or_a_reason():
     check_rows(ROWS, ELSEWHERE, registry.PORTS["agent"])
 
 
+def plant_fault(fault: type) -> type:
+    """Return a class with a planted fault. Raise `AssertionError` for a method that no class above it has."""
+    above = fault.__mro__[1:]
+    own = [name for name, value in vars(fault).items() if inspect.isfunction(value) and not name.startswith("__")]
+    uncalled = [name for name in own if not any(name in vars(cls) for cls in above)]
+    assert own and not uncalled, (
+        f"{fault.__name__} plants no fault: no class above it has {uncalled or 'a method of it'}"
+    )
+    return fault
+
+
+def test_a_fault_that_nothing_calls_is_none():
+    forward = type("Forward", (PPO,), {"__module__": __name__, "forward": lambda self, network: network})
+    for fault in (forward, type("Same", (PPO,), {"__module__": __name__})):
+        with pytest.raises(AssertionError, match=f"{fault.__name__} plants no fault"):
+            plant_fault(fault)
+
+
+@plant_fault
 class TruncationEnds(PPO):
     """Takes the clock's end for the task's end."""
 
@@ -618,6 +638,7 @@ class TruncationEnds(PPO):
         return super().learn(state, batch._replace(experience=e), clock, key)
 
 
+@plant_fault
 class NothingEnds(PPO):
     """A faulty PPO that bootstraps beyond terminal states."""
 
@@ -627,6 +648,7 @@ class NothingEnds(PPO):
         return super().learn(state, batch._replace(experience=e), clock, key)
 
 
+@plant_fault
 class ResetLeaks(PPO):
     """A faulty PPO that takes the next episode's first observation for the next observation."""
 
@@ -638,6 +660,7 @@ class ResetLeaks(PPO):
         return super().learn(state, batch._replace(experience=e._replace(next_observation=leak)), clock, key)
 
 
+@plant_fault
 class LastEpisodeRemembered(PPO):
     """Learns as if its memory were never reset, nor the action before forgotten."""
 

@@ -61,7 +61,7 @@ def test_the_cells_of_a_notebook_run(notebook, tmp_path, monkeypatch, capsys):
 
 
 def split_cell(cell: str) -> tuple[str, str]:
-    """Return the kind of a cell of code, and what it runs or writes."""
+    """Return the kind of a cell of code, and its commands, code or file."""
     first, _, rest = cell.partition("\n")
     if first.startswith(("%%writefile", "%%bash")):
         return ("file" if first.startswith("%%writefile") else "sh"), rest
