@@ -163,6 +163,15 @@ def test_few_seeds_without_spread_decide_nothing():
         "a is better than b: its mean return over all seeds is 40 higher (95 % CI 40 to 40, 5 seeds each)."
     )
     assert shown.count("Caution: all 5 seeds of") == 2
+    of_five = comparison_words("a", np.full(5, 500.0), "b", np.full(5, 460.0), looks=5)
+    assert of_five.startswith("Inconclusive") and "which 20 seeds would decide" in of_five
+
+
+def test_an_interval_of_several_looks_is_wider():
+    a, b = np.array([1.0, 2, 4, 5, 9]), np.array([-2.0, 1, -1.5, 0, -3])
+    assert comparison_words("a", a, "b", b).startswith("a is better than b")
+    said = comparison_words("a", a, "b", b, looks=5)
+    assert said.startswith("Inconclusive") and "98.7 % CI, so 95 % over 5 looks, -" in said
 
 
 def test_cautions_come_where_the_interval_is_known_to_be_wrong_too_often():

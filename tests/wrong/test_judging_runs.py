@@ -29,6 +29,7 @@ WRONG = [
     ("compare run damaged --size wide", "--size is a width and a height in inches, such as 7.2x4.2, not 'wide'"),
     ("compare run damaged --size 0x4", "The size of a picture is its width and height, each from 1 to 100 inches"),
     ("compare run damaged --smooth -5", "Smoothing is over 0 steps or more, not -5"),
+    ("compare run damaged --looks 0", "Runs are compared at one look or more, not at 0"),
     ("compare run damaged --metrics entropi", "None of these runs has a metric 'entropi'. Did you mean 'entropy'"),
     ("compare run damaged --curves x.txt", "Curves are a .csv or a .parquet, and x.txt is neither"),
     ("compare run nothing.csv", "nothing.csv cannot be read: No such file or directory"),

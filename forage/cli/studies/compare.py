@@ -23,6 +23,7 @@ their common steps. A file NAME.csv among the runs holds curves of another progr
   --smooth STEPS         average each point over so many steps
   --metrics A,B,...      panels of these metrics: return, entropy, value_loss ...; default return
   --curves FILE          also write all points by seed, as .csv or .parquet
+  --looks N              seeds are added and compared up to N times, this one included; widens the interval for it
 
 Examples
   forage compare runs/A runs/B
@@ -41,7 +42,9 @@ def run(positional: list[str], words: options.Words) -> None:
         given["size"] = parse_size(str(words.pop("size")))
     if "metrics" in words:
         given["metrics"] = [name.strip() for name in str(words.pop("metrics")).split(",") if name.strip()]
-    nothing_left(words, "compare", ["output", "labels", "title", "size", "smooth", "metrics", "curves"])
+    if "looks" in words:
+        given["looks"] = options.parse("looks", words.pop("looks"), int)
+    nothing_left(words, "compare", ["output", "labels", "title", "size", "smooth", "metrics", "curves", "looks"])
     from forage.studies.comparison.compare import compare as draw
 
     print(*draw(positional, output, **given), sep="\n")

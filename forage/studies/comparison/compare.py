@@ -32,6 +32,7 @@ def compare(
     smooth: float = 0,
     metrics: Sequence[str] = ("return",),
     curves: str | os.PathLike[str] | None = None,
+    looks: int = 1,
 ) -> list[str]:
     """Draw the curves of runs, or of their directories, into `output`. Return lines that compare them.
 
@@ -39,8 +40,11 @@ def compare(
     curves of another program (step, return, seed). Runs of different lengths are compared over their common steps.
     `labels`: one for each of `directories`. `size`: of the picture, in inches. `smooth`: the steps over which each
     point is averaged. `metrics`: the panels of the picture, such as `return`, `entropy` and `value_loss`. `curves`:
-    also write all points by seed into this `.csv` or `.parquet`.
+    also write all points by seed into this `.csv` or `.parquet`. `looks`: the most numbers of seeds at which these are
+    compared, this one included; for more than one the interval is wider, so that all of them err as often as one.
     """
+    if looks < 1:
+        raise ForageError(f"Runs are compared at one look or more, not at {looks}.")
     check_call(compare, {"title": title, "smooth": smooth, "metrics": metrics, "labels": labels, "size": size})
     if curves is not None:
         check_curve_suffix(curves)
@@ -54,7 +58,7 @@ def compare(
         panels = [make_panel(group, name, metric, smooth) for metric in metrics for name, group in groups.items()]
         across = len(groups) if 1 < len(groups) <= ACROSS and len(metrics) > 1 else ACROSS
         path = save_figure(draw_panels(panels, title, size, across), Path(output))
-    lines = [*verdicts(runs), *(f"{one.name}: {said}" for one in runs for said in remarks_of(one))]
+    lines = [*verdicts(runs, looks), *(f"{one.name}: {said}" for one in runs for said in remarks_of(one))]
     if curves is not None:
         kept = {id(one.run): (one.label, environment_of(one.run) or one.group, one.run) for one in runs}
         lines.append(str(write_curves(curves, list(kept.values()))))

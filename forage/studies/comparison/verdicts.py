@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from forage.evaluation.comparison import probability_of_improvement, welch_difference
+from forage.evaluation.comparison import probability_of_improvement
 from forage.evaluation.curves import fill_forward
 from forage.evaluation.power import seeds_needed
-from forage.evaluation.sequential import outlier
+from forage.evaluation.sequential import ENOUGH, look_confidence, outlier, repeated_interval
 from forage.evaluation.statistics import FEW, Ends, Score, clip_interval, score
 from forage.runs.scoring import choice_sentences
 from forage.studies.comparison.curve_files import CurveFile
@@ -83,10 +83,10 @@ def late_returns(one: ComparedRun, end: int) -> np.ndarray | None:
     return None if np.isnan(found).any() else found
 
 
-def verdicts(runs: Sequence[ComparedRun]) -> list[str]:
+def verdicts(runs: Sequence[ComparedRun], looks: int = 1) -> list[str]:
     """Return a line for each run, and in each environment one for each pair of neighbours from the best down."""
     groups = group_runs(runs)
-    lines = [line for group in groups.values() for line in group_verdicts(group)]
+    lines = [line for group in groups.values() for line in group_verdicts(group, looks)]
     if len(groups) > 1:
         lines.append(
             "Runs in different environments are not compared with each other; forage study aggregates over them."
@@ -94,7 +94,7 @@ def verdicts(runs: Sequence[ComparedRun]) -> list[str]:
     return lines
 
 
-def group_verdicts(runs: Sequence[ComparedRun]) -> list[str]:
+def group_verdicts(runs: Sequence[ComparedRun], looks: int = 1) -> list[str]:
     """Return the lines about runs in one environment."""
     lines = []
     for one in runs:
@@ -111,7 +111,7 @@ def group_verdicts(runs: Sequence[ComparedRun]) -> list[str]:
     scored = [(one.name, values) for one, values in zip(runs, numbers, strict=True) if values is not None]
     ranked = sorted(scored, key=lambda pair: -pair[1].mean())
     for (better, a), (worse, b) in itertools.pairwise(ranked):
-        lines.append(comparison_words(better, a, worse, b, runs[0].return_bounds))
+        lines.append(comparison_words(better, a, worse, b, runs[0].return_bounds, looks))
     if len(ranked) > 2:
         lines.append(
             f"None of these {len(ranked) - 1} comparisons is corrected for their number, and neighbours in a ranking "
@@ -131,22 +131,30 @@ def with_mean(total: Score, scores: np.ndarray) -> str:
     return str(total) if middle == plain else f"{total}, an interquartile mean; the mean over all seeds is {plain}"
 
 
-def comparison_words(better: str, a: np.ndarray, worse: str, b: np.ndarray, within: Ends | None = None) -> str:
+def comparison_words(
+    better: str, a: np.ndarray, worse: str, b: np.ndarray, within: Ends | None = None, looks: int = 1
+) -> str:
     """Describe the better of two and the difference; if it is open, the number of seeds that would settle it.
 
     It also reports the probability that a seed of one beats one of the other, and the cautions that the scores require.
+    `looks`: the most numbers of seeds at which these are compared; the interval of each look is wider for more of them.
     """
     if min(len(a), len(b)) < 2:
         return f"One seed says nothing about others, so whether {better} is better than {worse} is open; train more."
-    value, low, high = welch_difference(a, b)
+    value, low, high = repeated_interval(a, b, looks)
     if within is not None and np.isfinite(low):
         low, high = clip_interval((low, high), (within[0] - within[1], within[1] - within[0]))
     if value == 0:
         return f"{better} and {worse} have the same mean, {a.mean():.4g}, over {len(a)} and {len(b)} seeds."
+    level = "95 % CI"
+    if looks > 1:
+        level = f"{100 * look_confidence(looks):.1f} % CI, so 95 % over {looks} looks,"
     of = f"{len(a)} seeds each" if len(a) == len(b) else f"{len(a)} and {len(b)} seeds"
     interval = (
-        f"95 % CI {low:.4g} to {high:.4g}, {of}" if np.isfinite(low) else f"no interval: {of}, without any spread"
+        f"{level} {low:.4g} to {high:.4g}, {of}" if np.isfinite(low) else f"no interval: {of}, without any spread"
     )
+    if looks > 1 and not np.isfinite(low):
+        interval = f"no interval: {of}, without spread or with a lone score far off, which {ENOUGH} seeds would decide"
     chance = probability_of_improvement(a, b)
     how_often = (
         f"One of {better}'s seeds beats one of {worse}'s with probability {chance.value:.2f}, 95 % CI {chance.low:.2f} "
