@@ -48,6 +48,9 @@ PARTS = {
     "gmpo": "settings:GMPO",
     "sapo": "settings:SAPO",
     "sft": "language.sft:SFT",
+    "dpo": "language.pairs:DPO",
+    "ipo": "settings:IPO",
+    "reward-model": "language.reward_model:RewardModel",
     "ppo-language": "language.ppo_language:PPOLanguage",
     "distill": "language.distill:Distill",
 }

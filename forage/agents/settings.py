@@ -72,6 +72,21 @@ SETTINGS = {
         policy_delay=20,
         target_entropy=-0.5,
     ),
+    # Of DPO
+    "IPO": setting(
+        "forage.agents.language.pairs:DPO",
+        summary="Identity preference optimisation (IPO): DPO with a squared distance to a fixed margin.",
+        source=(
+            'Azar et al. (2023), "A General Theoretical Paradigm to Understand Learning from Human Preferences", arXiv '
+            "2310.12036"
+        ),
+        example="forage train ipo --data pairs.jsonl --model DIRECTORY",
+        words="""
+        The loss of a pair is (h - 1 / (2 beta))^2, with log-probabilities that are means over the tokens of an answer,
+        as in TRL's `DPOTrainer` (`ipo`), which asked the authors.
+        """,
+        preference="ipo",
+    ),
     # Of GRPO. Sizes of batches and the learning rate are GRPO's, so that relatives differ in what they are named after.
     # But a method that is about the ratio of new policy to old makes more than one step of each rollout
     # (`minibatches`), as its authors do: with one step the ratio is 1, and every clip is the same. TRL 1.16's paper

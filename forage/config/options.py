@@ -91,15 +91,16 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "data",
         str,
-        "learn from a data set alone (forage data record, convert), without environment steps; for both together: "
-        "--memory mixed --memory.data FILE",
+        "learn from a data set alone (forage data record, convert) or from recorded text (JSONL and more), without "
+        "environment steps; for both together: --memory mixed --memory.data FILE",
         "FILE",
         in_file=False,
     ),
     Option(
         "evaluate",
         str,
-        "with --data and without ENVIRONMENT: also play evaluation episodes in this one, of any kind",
+        "with --data and without ENVIRONMENT: also play evaluation episodes in this one, of any kind; or a file of "
+        "recorded text, whose rows are measured",
         "ENVIRONMENT",
         in_file=False,
     ),

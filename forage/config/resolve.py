@@ -30,6 +30,7 @@ from forage.config.defaults import (
 from forage.config.environment import World, encode_as_log, find_world
 from forage.config.opponents import RANDOM
 from forage.config.options import ARGUMENTS, PORTS, READING_NAMES, whole
+from forage.config.recorded_text import choose_text, text_steps
 from forage.config.references import take_references
 from forage.config.registry import PartChoice
 from forage.config.run_config import ALWAYS_STORED, SELDOM_STORED, RunConfig
@@ -50,11 +51,13 @@ from forage.data.formats import folder
 from forage.data.formats.reading import Reading, parse_reading, read_description, reading_from_json
 from forage.data.tables.describe import complete_reading
 from forage.data.tables.rows import with_columns_of
+from forage.data.text.source import is_text_data
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.plain import from_plain
 from forage.memory.around import innermost
 from forage.memory.dataset import DataSet
 from forage.memory.mixed import MixedReplay
+from forage.memory.texts import TextSet
 
 STORED = (*ALWAYS_STORED, *SELDOM_STORED, "workers", "worker_threads", "async_envs", "policy_lag")
 SUGGESTED_FROM_DATA = "iql", "it learns from data alone, without asking for the values of actions that they lack"
@@ -100,13 +103,26 @@ def resolve(
     if environment is None and loose and not alone:
         raise unknown_option(next(iter(loose)), agent, ())
     held = 0.1 if held_out is None and alone and data is not None and evaluate is None else held_out
+    texts = is_text_file(evaluate)
+    text = choose_text(agent, agent_options or {}, loose, data, held or 0.0, os.fspath(evaluate) if texts else "")
     columns = None if logged is None else logged.columns
-    reading, reading_from = ("", []) if data is None else describe_data(os.fspath(data), words, alone, columns)
-    given = build_parts(parts, data, held, reading)
+    reading, reading_from = "", []
+    if text is not None:
+        agent, agent_options, evaluate = text.agent, text.agent_options, None if texts else evaluate
+        given = build_parts(with_memory(parts, text.memory), None)
+    else:
+        if data is not None:
+            reading, reading_from = describe_data(os.fspath(data), words, alone, columns)
+        given = build_parts(parts, data, held, reading)
     if isinstance(mixed := given.get("memory"), MixedReplay) and logged_reading and not mixed.reading:
         given["memory"] = dataclasses.replace(mixed, reading=logged_reading)
     evaluation_spec = None
-    if alone:
+    if text is not None and alone and evaluate is None:
+        spec = text.memory.spec()
+        world = World(spec.name, None, {"data": spec.name}, spec, False)
+    elif text is not None:
+        world = find_world(environment if evaluate is None else evaluate, environment_options, wrap)
+    elif alone:
         spec = spec_of_data(os.fspath(data or ""), reading, columns) if data_spec is None else data_spec
         world, evaluation_spec = world_of_data(spec, evaluate, environment_options, wrap)
     elif evaluate is not None:
@@ -126,7 +142,10 @@ def resolve(
     numbers = seed_numbers((5 if world.native else 3) if seeds is None else seeds)
     if has_function(made):  # checks look at it next, before the runner would ask for devices
         prepare_devices(len(numbers) * math.prod(map(len, (sweep or {}).values())))
-    total, steps_from = choose_steps(steps, made["agent"], offline, world, suggested=bool(choice.why))
+    if steps is None and isinstance(made["memory"], TextSet):
+        total, steps_from = text_steps(made["memory"], made["agent"])
+    else:
+        total, steps_from = choose_steps(steps, made["agent"], offline, world, suggested=bool(choice.why))
     config = RunConfig(
         name=world.name,
         environment=around,
@@ -139,7 +158,7 @@ def resolve(
         evaluation_actions=evaluation_actions,
         visits=visits,
         opponent=choose_opponent(opponent, around, made["behaviour"]),
-        why=choice.why,
+        why=choice.why if text is None else text.why,
         settings_from=choice.settings_from,
         left_out=choice.left_out,
         steps_from=steps_from,
@@ -223,6 +242,18 @@ def world_of_data(
     native = isinstance(world.environment, Environment)
     config = {**world.config, "evaluates": True}
     return World(spec.name, world.environment, config, spec, native), world.spec
+
+
+def is_text_file(evaluate: Any) -> bool:
+    """Return whether `evaluate` names a file of recorded text, whose rows are measured, and no environment."""
+    return isinstance(evaluate, str | os.PathLike) and is_text_data(Path(evaluate).expanduser())
+
+
+def with_memory(parts: Mapping[str, Any], memory: TextSet) -> dict[str, Any]:
+    """Return parts with a memory of recorded text. Raise `ForageError` if another memory was given."""
+    if parts.get("memory") is not None:
+        raise ForageError("Recorded text takes the place of a memory; leave out --memory, or --data.")
+    return {**parts, "memory": memory}
 
 
 def build_parts(

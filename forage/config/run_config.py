@@ -284,7 +284,7 @@ class RunConfig:
         assert self.environment is not None and not isinstance(self.environment, Environment)
         spec = self.score_spec
         inner = innermost(self.memory)
-        memory = DataSet(inner.file) if isinstance(inner, DataSet) else self.memory
+        memory = DataSet(inner.file) if isinstance(inner, DataSet) and not self.agent.texts else self.memory
         agent, behaviour, rewards, memory = load_references(
             (with_plain_numbers(self.agent), self.behaviour, self.rewards, memory), spec, learns=False
         )

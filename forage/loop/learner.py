@@ -32,7 +32,6 @@ from forage.loop.needs import check_learner
 
 State = Any
 IN_UNITS = ("value", "advantage")  # endings of metrics that are in the units of the reward
-HELD_BATCHES = 4  # of held episodes, whose metrics are averaged
 START_METRICS = ("value", "q", "action_value", "advantage")
 """Metrics of agents that are values, which are also measured at the starts of held episodes."""
 
@@ -319,18 +318,18 @@ class Learner(Part):
     def measure(self, state: LearnerState, clock: Clock) -> Metrics:
         """Return the agent's metrics on the held episodes of a data set, and those of values at their starts.
 
-        They are means over the same `HELD_BATCHES` batches each time; empty without held episodes.
+        They are means over the same batches each time (`Memory.held_batches`); empty without held episodes.
         """
         now = at_fraction(self, clock.fraction)
         held, starts = now.memory.validation, now.memory.validation_starts
         if held is None:
             return {}
         size, length = now.agent.batch_size, now.agent.segment
-        keys = jax.random.split(prng.key(prng.HELD), HELD_BATCHES)
+        count = held.held_batches(size)
         batches = []
-        for key in keys:
+        for number, key in enumerate(jax.random.split(prng.key(prng.HELD), count)):
             moment = ActContext(now.agent, state.agent, now.spec, now.rows(clock), key)
-            batches.append(held.sample((), size, length, moment))
+            batches.append(held.sample(number, size, length, moment))
         if starts is not None and length == 1:
             index = jnp.arange(size) % len(starts.reward)
             experience = jax.tree.map(lambda x: x[index][None], starts)
@@ -341,8 +340,8 @@ class Learner(Part):
             return now.in_units(now.agent.measure(state.agent, batch, clock, prng.key(prng.HELD)))
 
         found = jax.lax.map(one, jax.tree.map(lambda *x: jnp.stack(x), *batches))
-        means = {f"validation/{name}": x[:HELD_BATCHES].mean(0) for name, x in found.items()}
-        if len(batches) == HELD_BATCHES:
+        means = {f"validation/{name}": x[:count].mean(0) for name, x in found.items()}
+        if len(batches) == count:
             return means
         return means | {f"start/{name}": x[-1] for name, x in found.items() if name in START_METRICS}
 

@@ -178,6 +178,8 @@ def check_data(agent: Agent, behaviour: Behaviour, rewards: Rewards, memory: Mem
             f"{who} learns from a data set, and {source} keeps what a run experiences alone; name a file with --data "
             f"FILE, or go on online from such a run with --memory mixed --memory.data FILE."
         )
+    if agent.offline and agent.texts and not memory.offline:
+        raise ForageError(f"{who} learns from recorded text alone; name a file with --data FILE, such as pairs.jsonl.")
     if agent.offline and not (memory.offline or (behaviour.labels and agent.imitates) or agent.fine_tunes):
         raise ForageError(
             f"{who} learns from a data set alone, and {source} keeps what a run experiences; name a file of "

@@ -9,6 +9,7 @@ PARTS = {
     "hindsight": "hindsight:Hindsight",
     "recorded": "recorded:RecordedMemory",
     "dataset": "dataset:DataSet",
+    "texts": "texts:TextSet",
     "mixed": "mixed:MixedReplay",
 }
 """By name: the module below this folder, and the class."""

@@ -221,15 +221,17 @@ def select_rows(data: Experience, rows: Any) -> Experience:
     return jax.tree.map(lambda x: x[rows], data)
 
 
-def episodes_held_out(count: int, share: float, file: str) -> Bool[np.ndarray, " episode"]:
+def episodes_held_out(count: int, share: float, file: str, unit: str = "episode") -> Bool[np.ndarray, " episode"]:
     """Return the mask of the episodes that are measured and not learned from, the same for each seed and session.
+
+    `unit`: the name of one in messages.
 
     Raise `ForageError` if too few are left to learn from.
     """
     number = max(1, round(share * count))
     if number >= count:
         raise ForageError(
-            f"{file} holds {count} episode{'s' * (count > 1)}, too few to hold {share:.0%} of them out; say --held-out "
+            f"{file} holds {count} {unit}{'s' * (count > 1)}, too few to hold {share:.0%} of them out; say --held-out "
             f"0 to learn from all."
         )
     kept = np.zeros(count, bool)

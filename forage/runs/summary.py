@@ -19,6 +19,7 @@ from forage.loop.runner import Runner, time_shares
 from forage.memory.around import innermost
 from forage.memory.dataset import DataSet
 from forage.memory.mixed import MixedReplay
+from forage.memory.texts import TextSet
 from forage.rewards.environment import EnvironmentReward
 from forage.runs.changes import flatten_config, history_sentences, record_event
 from forage.runs.curve import NEWEST
@@ -103,11 +104,12 @@ def conclude_unscored(
     held = {name: values for name, values in last.items() if name.startswith(("validation/", "start/"))}
     speed = len(setup.members) * runner.steps / max(seconds, 1e-9)
     lines = [f"{setup.names['agent']} on {setup.name}: nothing was played, so there is no score"]
-    lines += [f"  {line}" for line in validation_lines(rows, getattr(memory, "held_out", 0.0))]
+    unit = "rows" if isinstance(memory, TextSet) else "episodes"
+    lines += [f"  {line}" for line in validation_lines(rows, getattr(memory, "held_out", 0.0), unit)]
     lines += [
         f"  {runner.steps:,} updates a seed in {duration(seconds)} ({speed:,.0f} steps/s, compiling included)",
         *([f"  time: {time_shares(spent)}"] if spent else []),
-        f"  its value from data: forage estimate {directory} --data {file}",
+        *([] if isinstance(memory, TextSet) else [f"  its value from data: forage estimate {directory} --data {file}"]),
     ]
     result = {
         "directory": str(directory),
@@ -121,8 +123,11 @@ def conclude_unscored(
     return result, lines
 
 
-def validation_lines(rows: list[dict[str, Any]], share: float) -> list[str]:
-    """Describe the metrics of held episodes at the last point of a curve, each as a mean over members."""
+def validation_lines(rows: list[dict[str, Any]], share: float, unit: str = "episodes") -> list[str]:
+    """Describe the metrics of held episodes at the last point of a curve, each as a mean over members.
+
+    `unit`: the name of what was held out.
+    """
 
     def mean(row: dict[str, Any], name: str) -> float:
         known = [value for value in row.get(name, []) if value is not None]
@@ -131,12 +136,13 @@ def validation_lines(rows: list[dict[str, Any]], share: float) -> list[str]:
     if not rows:
         return []
     first, last = rows[0], rows[-1]
-    losses = [name for name in last if name.startswith("validation/") and name.endswith(("loss", "error"))]
+    losses = [name for name in last if name.startswith("validation/") and name.endswith(("loss", "error", "accuracy"))]
     values = [name for name in last if name.startswith("start/")]
     lines = []
     if losses:
         each = [f"{n[11:].replace('_', ' ')} {mean(last, n):.4g} (first {mean(first, n):.4g})" for n in losses]
-        lines.append(f"{share:.0%} of the episodes were held out: {', '.join(each)}")
+        held = f"{share:.0%} of the {unit} were held out" if share else f"{unit} that were held out"
+        lines.append(f"{held}: {', '.join(each)}")
     if values:
         each = (f"{name[6:].replace('_', ' ')} {mean(last, name):.4g}" for name in values)
         lines.append(f"at their starts: {', '.join(each)}, by the agent's own estimate, which nobody has tested")
@@ -179,7 +185,8 @@ def describe_run(run: Run) -> list[str]:
     lines = [f"{run.title}: run", "", f"{config['steps']:,} steps of each seed, seeds {seeds}, in {directory}"]
     if evaluation is None and "data" in config["environment"]:
         lines.append("learned from data alone, so it has no score")
-        lines += [f"  {line}" for line in validation_lines(run.rows, float(config["memory"].get("held_out", 0.0)))]
+        share, unit = config["memory"].get("held_out", 0.0), "rows" if "kinds" in config["memory"] else "episodes"
+        lines += [f"  {line}" for line in validation_lines(run.rows, float(share), unit)]
     elif evaluation is None:
         lines.append(f"not evaluated; forage evaluate {directory} does it")
     else:
@@ -219,7 +226,11 @@ def introduction(setup: RunConfig, directory: Path, steps: int, spread: str = ""
     memory = innermost(setup.memory) if setup.offline or setup.memory.mixes else setup.memory
     if isinstance(memory, MixedReplay):
         lines.append(f"{describe_share(memory.share)} of each batch from {', '.join(memory.data)}")
-    if isinstance(memory, DataSet):
+    if isinstance(memory, TextSet):
+        lines += memory.describe(setup.agent.batch_size)
+        if setup.scored:
+            lines.append(f"evaluated in {setup.score_spec.name}")
+    elif isinstance(memory, DataSet):
         what = "none is taken in the environment" if setup.scored else "nothing is played"
         held = f"; {memory.held_out:.0%} of its episodes are held out and measured" if memory.held_out else ""
         lines.append(f"from {memory.file}; each step is an update, and {what}{held}")

@@ -8,8 +8,10 @@ import dataclasses
 import datetime
 import inspect
 import itertools
+import json
 import os
 import stat
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -70,7 +72,7 @@ def train(
     environment_options: Mapping[str, Any] | None = None,
     wrap: Sequence[str] = (),
     sweep: Mapping[str, Sequence[float]] | None = None,
-    data: str | os.PathLike[str] | None = None,
+    data: str | os.PathLike[str] | Sequence[Mapping[str, Any]] | None = None,
     evaluate: Any = None,
     held_out: float | None = None,
     opponent: str | os.PathLike[str] | None = None,
@@ -110,7 +112,9 @@ def train(
     `data`: the file of a data set to learn from, without environment steps; `steps` then count updates, and without
     `evaluation_every` there are ten evaluations. Without an environment the spaces are those of the data, and nothing
     is played but in `evaluate`, an environment of any kind with the same spaces. `held_out`: the share of its episodes
-    that are measured and not learned from; 0.1 without any environment, else 0.
+    that are measured and not learned from; 0.1 without any environment, else 0. Agents that learn from recorded text
+    (`"sft"`, `"dpo"`, ...) take a file of rows, or the rows, as in `data=[{"messages": [...]}, ...]`, which the run's
+    directory keeps; `evaluate` may be a file of further rows that are measured.
 
     `evaluation_actions`: `"sampled"`, as in training, or `"greedy"`, the most likely action; `"auto"` takes the one
     with the higher return in separate episodes. `evaluation_every`: the steps of each seed between evaluations of
@@ -167,8 +171,31 @@ SETTINGS = tuple(name for name in STORED if name in DEFAULTS)
 """The arguments of `train` that do not affect learning, and that are stored with a run."""
 
 
-def start_run(said: Mapping[str, Any]) -> Run:
-    """Train a new run. `said`: arguments of `train`, those of a file and of a parent run among them."""
+ROWS = "rows.jsonl"  # in a run's directory: rows of recorded text that were given in Python
+
+
+def train_on_rows(said: Mapping[str, Any]) -> Run:
+    """Train a new run from rows that are objects in Python, which its directory keeps as a file."""
+    try:
+        rows = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in said["data"])
+    except (TypeError, ValueError) as error:
+        raise ForageError(f"The data are rows that can be written as JSON, and one cannot: {error}.") from None
+    with tempfile.TemporaryDirectory(prefix="forage-") as folder:
+        file = Path(folder) / ROWS
+        file.write_text(rows, encoding="utf-8")
+        try:
+            return start_run({**said, "data": str(file)}, rows)
+        except ForageError as error:
+            raise ForageError(str(error).replace(str(file), "The data")) from None
+
+
+def start_run(said: Mapping[str, Any], rows: str = "") -> Run:
+    """Train a new run. `said`: arguments of `train`, those of a file and of a parent run among them.
+
+    `rows`: the content of its data set's file, if that is to lie in the run's directory.
+    """
+    if isinstance(said.get("data"), list | tuple):
+        return train_on_rows(said)
     given = dict(said)
     shown = progress.make_steady(given.pop("display", "auto"))
     called = check_callbacks(given.pop("callbacks")) if "callbacks" in given else []
@@ -200,6 +227,9 @@ def start_run(said: Mapping[str, Any]) -> Run:
     with hold_new_directory(path, lambda: session is None or session.learned_nothing):
         if directory is not None:  # once more: another process may have trained there meanwhile
             Run.check_free(path)
+        if rows:
+            (path / ROWS).write_text(rows, encoding="utf-8")
+            setup = dataclasses.replace(setup, memory=setup.memory.relocate(path.absolute() / ROWS))
         config = setup.full_config()
         keep_own(config, None if parent is None else parent.config)
         write_json(path / "versions.json", version_record(setup, config))  # first, as it marks the directory as ours

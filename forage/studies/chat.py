@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,7 @@ from forage.core.text import named
 from forage.environments.text.environment import TextEnvironment
 from forage.environments.text.form import Context, Form
 from forage.loop.policy import Policy
+from forage.memory.texts import TextSet
 from forage.nn.language.directory import ends
 from forage.nn.language.generate import generate, pad_left
 from forage.nn.transformer import Transformer
@@ -181,6 +182,8 @@ def language_policy(run: Run, seed: int | None = None, checkpoint: str | int | N
             f"{run.directory} is a run of {type(policy.agent).__name__}, which writes no text; name one of a language "
             f"model, such as of grpo."
         )
+    if not policy.agent.writes:
+        raise ForageError(f"{run.directory} is a reward model, which writes no text; name a run of sft, dpo or grpo.")
     one_network(policy, run)
     return policy
 
@@ -191,6 +194,26 @@ def one_network(policy: Policy, run: Run) -> None:
         raise ForageError(
             f"{run.directory} has a policy of each role, and not one for all; name a run with policies=shared."
         )
+
+
+class Home(NamedTuple):
+    """The form of the texts that a policy has learned from."""
+
+    form: Form
+    stop: tuple[int, ...]  # tokens that end an answer
+    longest: int  # tokens of an answer, at most
+    turns: int | None  # answers of one conversation; `None`: any number
+
+
+def home_of(run: Run) -> Home:
+    """Return the form of a run's texts: of the recorded ones, or as its environment puts them."""
+    memory = run.part("memory")
+    if isinstance(memory, TextSet):
+        form = Form(named.tokenizer(memory.tokenizer), memory.chat)
+        return Home(form, form.stop, min(LONGEST, memory.longest // 2), None if memory.chat else 1)
+    environment = text_environment(run)
+    environment.close()
+    return Home(environment.form, environment.stop, environment.longest, environment.turns)
 
 
 def text_environment(run: Run) -> TextEnvironment:
@@ -204,19 +227,18 @@ def text_environment(run: Run) -> TextEnvironment:
 
 def of_run(run: Run, seed: int | None, checkpoint: str | int | None) -> Talk:
     """Return a dialogue with the policy of a run."""
-    policy, environment = language_policy(run, seed, checkpoint), text_environment(run)
-    environment.close()
+    policy, learned = language_policy(run, seed, checkpoint), home_of(run)
     assert isinstance(policy.agent, LanguageAgent)
     sampling = policy.agent.sampling(float(policy.agent.temperature) if policy.sampled else 0.0)
     home = run.config["environment"] if "id" in run.config["environment"] else None
     options = {} if home is None else home["options"]
     return Talk(
         policy.state.network,
-        environment.form,
-        environment.stop,
-        environment.longest,
+        learned.form,
+        learned.stop,
+        learned.longest,
         sampling,
-        environment.turns,
+        learned.turns,
         policy.state.known,
         home=home,
         options={name: options[name] for name in PUT if name in options},

@@ -11,7 +11,7 @@ from forage.config.saved import load
 from forage.core.errors import ForageError
 from forage.nn.language.export import write_model
 from forage.runs.run import Run
-from forage.studies.chat import one_network, text_environment
+from forage.studies.chat import home_of, one_network
 
 
 def export(
@@ -41,6 +41,4 @@ def export(
     if path.suffix in (".npz", ".onnx", ".safetensors") or path.is_file():
         raise ForageError(f"A language policy is exported as a directory, and {path.name} is the name of a file.")
     one_network(policy, run)
-    environment = text_environment(run)
-    environment.close()
-    return write_model(policy.state.network, environment.form.tokenizer, path)
+    return write_model(policy.state.network, home_of(run).form.tokenizer, path)

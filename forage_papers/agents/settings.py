@@ -184,6 +184,47 @@ SETTINGS = {
         updates_per_rollout=4,
         policy_delay=4,
     ),
+    "SimPO": setting(
+        "forage.agents.language.pairs:DPO",
+        summary="Simple preference optimisation (SimPO): DPO of means over tokens, without a reference, with a margin.",
+        source=(
+            'Meng, Xia, Chen (2024), "SimPO: Simple Preference Optimization with a Reference-Free Reward", arXiv '
+            "2405.14734"
+        ),
+        example="forage train simpo --data pairs.jsonl --model DIRECTORY",
+        words="""
+        The loss of a pair is -log sigmoid(beta (log pi(chosen) - log pi(rejected)) - margin), with log-probabilities
+        that are means over the tokens of an answer; beta 2.5 and margin 1.375 are of appendix B, as TRL's paper index
+        quotes it. It is TRL's `experimental/cpo` with `loss_type="simpo"` and `cpo_alpha=0`.
+        """,
+        preference="simpo",
+    ),
+    "CPO": setting(
+        "forage.agents.language.pairs:DPO",
+        summary="Contrastive preference optimisation (CPO): DPO without a reference, beside the chosen text's loss.",
+        source='Xu et al. (2024), "Contrastive Preference Optimization", arXiv 2401.08417',
+        example="forage train cpo --data pairs.jsonl --model DIRECTORY",
+        words="""
+        The loss of a pair is -log sigmoid(beta (log pi(chosen) - log pi(rejected))), and the cross-entropy of the
+        chosen answers comes to it with the weight `likelihood`, as in TRL's `experimental/cpo`.
+        """,
+        preference="cpo",
+    ),
+    "ORPO": setting(
+        "forage.agents.language.pairs:DPO",
+        summary="Odds ratio preference optimisation (ORPO): fine-tuning on chosen texts, with a ratio of odds beside.",
+        source=(
+            'Hong, Lee, Thorne (2024), "ORPO: Monolithic Preference Optimization without Reference Model", arXiv '
+            "2403.07691"
+        ),
+        example="forage train orpo --data pairs.jsonl --model DIRECTORY",
+        words="""
+        The loss is the cross-entropy of the chosen text, prompt and answer, less beta log sigmoid(log odds(chosen) -
+        log odds(rejected)), with odds of the mean log-probability of an answer's tokens, as in TRL's
+        `experimental/orpo`, whose beta of 0.1 is the default. Where the first model has had no fine-tuning, this is it.
+        """,
+        preference="orpo",
+    ),
     "LitePPO": setting(
         "forage.agents.language.grpo:GRPO",
         summary="Lite PPO: advantages by the group's mean and the batch's deviation, and a mean over tokens.",

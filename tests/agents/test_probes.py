@@ -226,6 +226,9 @@ ELSEWHERE = {
     "gmpo": "Likewise: language/test_relatives.py.",
     "sapo": "Likewise: language/test_relatives.py.",
     "sft": "Likewise: language/test_language_agents.py.",
+    "dpo": "Likewise: language/test_recorded_text.py.",
+    "ipo": "Likewise: language/test_recorded_text.py.",
+    "reward-model": "Likewise: language/test_recorded_text.py.",
     "ppo-language": "Likewise: language/test_language_agents.py.",
     "distill": "Likewise: language/test_relatives.py.",
 }

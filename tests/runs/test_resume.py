@@ -153,6 +153,7 @@ ELSEWHERE = {
         *("gmpo", "sapo", "distill"),
     ),
     "agents/language/test_language_agents.py": ("sft", "ppo-language"),
+    "agents/language/test_recorded_text.py": ("dpo", "ipo", "reward-model"),
 }
 """The agents that need a file or another run to learn from, and the tests that stop and resume them."""
 

@@ -85,6 +85,8 @@ class LanguageAgent(Agent):
         "minibatches": Range(1),
     }
     needs: ClassVar[Needs] = Needs(observations="text")
+    writes: ClassVar[bool] = True
+    """Its network writes text; that of a reward model scores it."""
 
     model: str | PretrainedModel = equinox.field(
         default="forage", converter=make_pretrained
@@ -133,7 +135,8 @@ class LanguageAgent(Agent):
         if longest > architecture.longest:
             raise ForageError(
                 f"{spec.name} has texts of {longest} tokens, and the model {source} reads "
-                f"{architecture.longest}; give a smaller --env.context or --env.response."
+                f"{architecture.longest}; give a smaller --env.context or --env.response, or a smaller --longest of "
+                f"recorded text."
             )
         if writes.end is None:
             raise ForageError(f"{spec.name} has no token that ends an answer.")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from forage.agents.language.base import AnswerRows, LanguageAgent, LanguageState
+from forage.agents.language.base import AnswerRows, LanguageState
+from forage.agents.language.recorded import TextLearner, flat_answers, is_recorded, recorded_rows
 from forage.core.ports import Metrics
 from forage.core.ports.needs import Choices
 from forage.core.types import Batch, Clock
@@ -18,8 +19,11 @@ from forage.ops.tokens.masks import MEANS, aggregate, token_mean
 from forage.ops.tokens.supervised import cross_entropy
 
 
-class SFT(LanguageAgent):
-    """Supervised fine-tuning on the references of a text environment, by cross-entropy.
+class SFT(TextLearner):
+    """Supervised fine-tuning by cross-entropy: on recorded text, or on the references of a text environment.
+
+    Of recorded text (`--data chat.jsonl`) the answers are learned: of messages the assistant's words, of a prompt and a
+    completion the completion, of a text all of it.
 
     A reference is what an expert would write where the conversation stands. With its usual behaviour, `worked`, the
     expert's text is also what is written, so that conversations go as the expert's; with `own` the policy writes, and
@@ -32,25 +36,41 @@ class SFT(LanguageAgent):
 
     example: ClassVar[str] = "forage train sft text:addition --env.level 2"
     usual_behaviour: ClassVar[str] = "expert-text"
+    texts: ClassVar[tuple[str, ...]] = ("messages", "completion", "text")
     choices: ClassVar[Choices] = {"aggregation": MEANS}
 
     aggregation: str = equinox.field(static=True, default="token-mean")  # how losses of tokens become one number:
     # token-mean or sequence-mean
+    only_answers: bool = equinox.field(static=True, default=True)  # whether the assistant's words alone are
+    # learned of recorded messages; TRL learns the whole unless told otherwise
+
+    def items(self, state: LanguageState, batch: Batch) -> AnswerRows:
+        return flat_answers(recorded_rows(batch))
+
+    def text_loss(self, network: Transformer, state: LanguageState, items: AnswerRows) -> tuple[Any, Metrics]:
+        loss, each, likely = self.token_losses(network, items)
+        return loss, {"loss": loss, "cross_entropy": token_mean(each, items.wrote), "token_accuracy": likely}
+
+    def token_losses(
+        self, network: Transformer, rows: AnswerRows
+    ) -> tuple[Float[Array, ""], Float[Array, "row new"], Float[Array, ""]]:
+        """Return the loss of texts, that of each token, and the share of tokens that are the most probable ones."""
+        logits, token = self.logits(network, rows), rows.tokens[:, -rows.wrote.shape[1] :]
+        each = cross_entropy(logits, token, rows.wrote)
+        likely = token_mean(jnp.argmax(logits, -1) == token, rows.wrote)
+        return aggregate(each, rows.wrote, self.aggregation), each, jax.lax.stop_gradient(likely)
 
     def learn(
         self, state: LanguageState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[LanguageState, Metrics, Float[Array, " env"]]:
+        if is_recorded(batch):
+            return super().learn(state, batch, clock, key)
         experience = batch.experience
         rows = self.rows(batch._replace(experience=experience._replace(action=experience.observation["reference"])))
 
         def loss(network: Transformer, rows: AnswerRows, first: Bool[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
-            logits, token = self.logits(network, rows), rows.tokens[:, -rows.wrote.shape[1] :]
-            each = cross_entropy(logits, token, rows.wrote)
-            likely = token_mean(jnp.argmax(logits, -1) == token, rows.wrote)
-            return aggregate(each, rows.wrote, self.aggregation), {
-                "cross_entropy": token_mean(each, rows.wrote),
-                "likeliest": jax.lax.stop_gradient(likely),
-            }
+            total, each, likely = self.token_losses(network, rows)
+            return total, {"cross_entropy": token_mean(each, rows.wrote), "likeliest": likely}
 
         state, said = self.descend_minibatches(state, loss, rows, self.rate(clock), key)
         said |= {"reward": experience.reward.sum(0).mean(), "taught": rows.wrote.any(1).mean()}

@@ -50,6 +50,12 @@ class Offline(Part):
     offline: ClassVar[bool] = False
     """It learns from a data set alone: from a memory that is `offline`; or from labels (`Behaviour.labels`)."""
 
+    texts: ClassVar[tuple[str, ...]] = ()
+    """The kinds of rows of recorded text that it learns from, in order of preference (`forage.data.text.rows`)."""
+
+    text_options: ClassVar[dict[str, Any]] = {}
+    """Options of the memory of recorded text that it learns from."""
+
     fine_tunes: ClassVar[bool] = False
     """It is `offline`, and fine-tunes online with a memory that `mixes` data with the run's own experience."""
 

@@ -14,6 +14,8 @@ from forage.core.ports.environment import Environment
 from forage.core.ports.part import Part, State, ValueEstimates
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 
+HELD_BATCHES = 4  # of held episodes, whose metrics are averaged
+
 
 class Memory(Part):
     """The port of memories: the experience that is stored and replayed."""
@@ -54,6 +56,10 @@ class Memory(Part):
     def validation(self) -> Memory | None:
         """Return the episodes of a data set that are measured and not learned from, as a memory; `None` without any."""
         return None
+
+    def held_batches(self, size: int) -> int:
+        """Return the number of batches of held episodes that are measured; `sample` gets each one's number as state."""
+        return HELD_BATCHES
 
     @property
     def validation_starts(self) -> Experience | None:

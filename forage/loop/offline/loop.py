@@ -69,6 +69,9 @@ def check_offline(loop: OfflineLoop) -> None:
             f"environment, scale or shift."
         )
 
+    if learner.agent.texts:
+        return
+
     def example_info() -> Any:
         agent, spec, key = learner.agent, learner.spec, prng.key(0)
         return learner.example(agent.init(key, spec), learner.behaviour.init(key, agent, spec)).policy_info

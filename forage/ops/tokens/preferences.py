@@ -110,6 +110,29 @@ def cpo(chosen: Pairs, rejected: Pairs, likelihood: Float[Array, ""], beta: Scal
     return -jax.nn.log_sigmoid(beta * (chosen - rejected)) + scale * likelihood
 
 
+def orpo(
+    chosen: Pairs, rejected: Pairs, likelihood: Float[Array, ""], beta: Scalar = 0.1, scale: Scalar = 1.0
+) -> Pairs:
+    """Compute scale likelihood - beta log sigmoid(log odds(chosen) - log odds(rejected)), without a reference.
+
+    Log-probabilities are means over tokens, and odds(p) = p / (1 - p). `likelihood` is the cross-entropy of the chosen
+    texts, prompt and answer, as a mean over tokens.
+
+    Source: Hong, Lee, Thorne, 2024, "ORPO: Monolithic Preference Optimization without Reference Model",
+    arXiv:2403.07691, equations 4 and 7 as TRL's `experimental/orpo` quotes them, whose beta this is.
+    """
+    odds = (chosen - rejected) - (log_complement(chosen) - log_complement(rejected))
+    return scale * likelihood - beta * jax.nn.log_sigmoid(odds)
+
+
+def log_complement(log_probability: Pairs) -> Pairs:
+    """Compute log(1 - p) from log p, exactly near 0 and near 1."""
+    near_one = log_probability > -0.6931472
+    small = jnp.where(near_one, log_probability, -1.0)
+    large = jnp.where(near_one, -1.0, log_probability)
+    return jnp.where(near_one, jnp.log(-jnp.expm1(small)), jnp.log1p(-jnp.exp(large)))
+
+
 def xpo(
     chosen: Pairs,
     rejected: Pairs,
@@ -171,6 +194,7 @@ PREFERENCES: dict[str, Callable[..., Pairs]] = {
     "hinge": hinge,
     "simpo": simpo,
     "cpo": cpo,
+    "orpo": orpo,
     "xpo": xpo,
     "kto": kto,
 }

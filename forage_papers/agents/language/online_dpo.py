@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
 from forage.agents.language.base import AnswerRows, LanguageAgent, LanguageState
+from forage.agents.language.pairs import MEANS, WITHOUT_REFERENCE, pair_losses
 from forage.core.ports import Metrics
 from forage.core.ports.needs import Choices, Unused
 from forage.core.ranges import Range, Ranges, check_minibatches
@@ -18,11 +19,6 @@ from forage.nn.transformer import Transformer
 from forage.ops.tokens.advantages import all_alike
 from forage.ops.tokens.masks import sequence_sum
 from forage.ops.tokens.preferences import PREFERENCES, kto, kto_baseline
-
-MEANS = ("ipo", "simpo")
-"""Losses of log-probabilities that are means over the tokens of an answer."""
-
-WITHOUT_REFERENCE = ("simpo", "cpo")
 
 
 class Pair(NamedTuple):
@@ -38,9 +34,9 @@ class OnlineDPO(LanguageAgent):
     """Direct preference optimisation of pairs that are drawn and judged as it learns.
 
     Of each group the answer of the highest reward is preferred to the one of the lowest; groups of one reward make no
-    pair. `preference` names the loss (`ops/tokens/preferences`): dpo, robust-dpo, ipo, hinge, simpo, cpo, xpo, or kto,
-    which takes the same answers as wanted and unwanted, one by one. What is compared with is the first policy. `xpo`
-    needs answers of that, so it is an agent of its own.
+    pair. `preference` names the loss (`ops/tokens/preferences`): dpo, robust-dpo, ipo, hinge, simpo, cpo, orpo,
+    xpo, or kto, which takes the same answers as wanted and unwanted, one by one. What is compared with is the first
+    policy. `xpo` needs answers of that, so it is an agent of its own.
 
     Guo et al. (2024), "Direct Language Model Alignment from Online AI Feedback", arXiv 2402.04792, as in TRL's
     `experimental/online_dpo`, which has 2 answers to a prompt and beta 0.1: here a verifier's reward is the judge. The
@@ -66,7 +62,7 @@ class OnlineDPO(LanguageAgent):
     # none: the loss's own, 0.1 of dpo
     smoothing: float = 0.0  # share of labels that are taken to be the wrong way round, of dpo and robust-dpo
     optimism: float = 1e-5  # weight of xpo's bonus for exploring
-    likelihood: float = 1.0  # weight of the likelihood of the better answer, of cpo
+    likelihood: float = 1.0  # weight of the likelihood of the better answer, of cpo and orpo
 
     @property
     def group(self) -> int:
@@ -136,19 +132,13 @@ class OnlineDPO(LanguageAgent):
         numbers: dict[str, Any] = {} if self.beta is None else {"beta": self.beta}
         if name == "kto":
             return self.one_by_one(network, state, pair, now, numbers)
-        if name == "simpo":
-            return PREFERENCES[name](chosen, rejected, **numbers)
-        if name == "cpo":
-            wrote = pair.rows.wrote[:, 0].sum((-2, -1))
-            mean = jnp.sum(pair.weight * -chosen) / jnp.maximum(jnp.sum(pair.weight * wrote), 1)
-            return PREFERENCES[name](chosen, rejected, mean, scale=self.likelihood, **numbers)
-        if name in ("dpo", "robust-dpo"):
-            numbers["smoothing"] = self.smoothing
         if name == "xpo":
-            numbers |= {"optimism": self.optimism}
             drawn = jnp.where(pair.second, rejected, chosen)
-            return PREFERENCES[name](chosen, rejected, *pair.reference.T, drawn, **numbers)
-        return PREFERENCES[name](chosen, rejected, *pair.reference.T, **numbers)
+            return PREFERENCES[name](chosen, rejected, *pair.reference.T, drawn, optimism=self.optimism, **numbers)
+        wrote = pair.rows.wrote[:, 0].sum((-2, -1))
+        total = chosen * wrote if name in MEANS else chosen
+        mean = jnp.sum(pair.weight * -total) / jnp.maximum(jnp.sum(pair.weight * wrote), 1)
+        return pair_losses(name, now, pair.reference, mean, smoothing=self.smoothing, scale=self.likelihood, **numbers)
 
     def one_by_one(
         self, network: Transformer, state: LanguageState, pair: Pair, now: Float[Array, "pair 2"], numbers: Any

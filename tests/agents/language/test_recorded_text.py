@@ -1,0 +1,85 @@
+"""Agents that learn from recorded text: their runs' configurations, losses by hand, and whole runs."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from recorded_helpers import check_recorded, rows_of, write_rows
+
+from forage.agents.language.pairs import DPO, pair_losses
+from forage.config.recorded_text import suggest_for
+from forage.config.resolve import resolve
+from forage.core.errors import ForageError
+from forage.core.spaces import Tokens
+from forage.memory.texts import TextSet
+
+
+def test_a_run_from_text_has_spaces_steps_and_a_memory_of_the_file(tmp_path: Path) -> None:
+    file = write_rows(tmp_path / "rows.jsonl", rows_of("preference", 20))
+    setup = resolve("dpo", data=file, batch_size=4, passes=2.0)
+    memory, spec = setup.memory, setup.spec
+    assert isinstance(memory, TextSet) and isinstance(setup.agent, DPO)
+    assert (memory.kinds, memory.reader, memory.held_out, memory.chat) == ("preference", "dpo", 0.1, False)
+    assert (setup.steps, setup.steps_from, spec.name) == (9, "2 passes over 18 rows", "rows.jsonl")
+    assert isinstance(spec.action_space, Tokens) and len(setup.seeds) == 3 and not setup.scored
+    assert suggest_for(Path(file)) == ("dpo", "the rows have chosen and rejected")
+    assert isinstance(resolve(None, data=file).agent, DPO)
+    texts = write_rows(tmp_path / "texts.jsonl", rows_of("completion"))
+    assert resolve("sft", data=texts, evaluate=texts, steps=5).memory.held_file == texts
+
+
+def test_losses_of_pairs_by_hand() -> None:
+    """With h = 1.5 for dpo and ipo, and half as probable tokens for orpo: odds of 1 to 1/3."""
+    now, first = jnp.array([[-1.0, -3.0]]), jnp.array([[-2.0, -2.5]])
+    sigmoid = lambda x: 1 / (1 + math.exp(-x))  # noqa: E731
+    expected = {
+        "dpo": -math.log(sigmoid(0.15)),
+        "ipo": (1.5 - 5) ** 2,
+        "hinge": 1 - 0.15,
+        "simpo": -math.log(sigmoid(2.5 * 2 - 1.375)),
+        "cpo": -math.log(sigmoid(0.2)) + 2 * 0.7,
+    }
+    for name, value in expected.items():
+        found = pair_losses(name, now, first, 0.7, scale=2.0, smoothing=0.0)
+        np.testing.assert_allclose(found, [value], rtol=1e-5)
+    halves = jnp.log(jnp.array([[0.5, 0.25]]))
+    found = pair_losses("orpo", halves, first, 0.7, beta=0.5, scale=1.0)
+    np.testing.assert_allclose(found, [0.7 - 0.5 * math.log(sigmoid(math.log(3)))], rtol=1e-5)
+
+
+def test_refusals_say_which_agent_learns_from_a_file(tmp_path: Path) -> None:
+    pairs = write_rows(tmp_path / "pairs.jsonl", rows_of("preference"))
+    for agent, options, says in [
+        ("ppo", {}, "ppo does not learn from recorded text, which .* holds; sft learns from texts and messages, dpo"),
+        (
+            "sft",
+            {},
+            "sft learns from rows with messages or prompt and completion or text, and those of .* dpo, ",
+        ),
+        ("dpo", {"batch_size": 5, "minibatches": 2}, "cannot cut 5 rows into 2 equal minibatches"),
+        ("dpo", {"batch_size": 64}, "has 11 rows to learn from, and a batch has 64; give more rows, or a smaller"),
+        ("dpo", {"longest": 3}, "All 12 rows of .* have more than 3 tokens; give a larger --longest"),
+        ("dpo", {"preference": "kto"}, "kto"),
+        ("dpo", {"memory": "uniform"}, "Recorded text takes the place of a memory"),
+        (
+            "dpo",
+            {"model": "nowhere"},
+            "A model is forage, a directory with a transformer, or a run of one, and no",
+        ),
+    ]:
+        with pytest.raises(ForageError, match=says):
+            resolve(agent, data=pairs, **options).runner()
+    with pytest.raises(ForageError, match="DPO learns from recorded text alone; name a file with --data FILE"):
+        resolve("dpo", "text:addition", steps=64).runner()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["sft", "dpo", "ipo", "reward-model"])
+def test_resumed_is_as_if_never_stopped(name: str, tmp_path: Path) -> None:
+    last = check_recorded(name, "completion" if name == "sft" else "preference", tmp_path)
+    wanted = {"token_accuracy", "cross_entropy"} if name == "sft" else {"accuracy", "margin", "chosen", "rejected"}
+    assert wanted <= last.keys() and {f"validation/{one}" for one in wanted} <= last.keys()

@@ -1,0 +1,114 @@
+"""The memory of recorded text: orders of passes, held rows, and texts as tokens, by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from forage.core import prng
+from forage.core.ports import ActContext
+from forage.core.text.chat import CHATML, CHATML_TOKENS
+from forage.core.text.own import BytePairs
+from forage.core.types import Clock, ForageError
+from forage.data.text.rows import read_rows
+from forage.data.text.tokens import RowEncoder, TokenRows, encode_rows
+from forage.memory.texts import OpenedTextSet, TextSet, experience_of
+
+CHAT = BytePairs(special=CHATML_TOKENS, template=CHATML)
+USER, TWO, FOUR = (
+    {"role": role, "content": text} for role, text in (("user", "1+1"), ("assistant", "2"), ("user", "4"))
+)
+
+
+def learned(rows: list[dict[str, Any]], kind: str, longest: int = 1024, **options: Any) -> list[list[tuple[str, str]]]:
+    """Each text of each row as what is read before its answers, and all that is learned from."""
+    found = encode_rows(read_rows(rows, (kind,)), RowEncoder(CHAT, **options), longest)
+    texts = []
+    for text, wrote in zip(found.text, found.wrote, strict=True):
+        texts.append([])
+        for tokens, mask in zip(text, wrote, strict=True):
+            assert not mask[tokens == 0].any()
+            say = [CHAT.decode(tokens[(tokens > 0) & which] - 1, special=True) for which in (~mask, mask)]
+            texts[-1].append(tuple(say))
+    return texts
+
+
+def test_texts_of_each_kind_and_their_masks() -> None:
+    assert learned([{"text": "ab"}], "text") == [[("", "ab<|end|>")]]
+    assert learned([{"text": "ab<|end|>"}], "text") == [[("", "ab<|end|>")]]
+    assert learned([{"prompt": "a", "completion": "b"}], "completion") == [[("a", "b<|end|>")]]
+    pair = {"prompt": [USER], "chosen": [TWO], "rejected": [{"role": "assistant", "content": "3"}]}
+    asked = "<|im_start|>user\n1+1<|im_end|>\n<|im_start|>assistant\n"
+    assert learned([pair], "preference") == [[(asked, "2<|im_end|>\n"), (asked, "3<|im_end|>\n")]]
+
+
+def test_of_a_dialogue_the_assistants_words_are_learned_or_all() -> None:
+    again = {"role": "assistant", "content": "5"}
+    rows = [{"messages": [USER, TWO, FOUR, again]}]
+    ((read, wrote),) = learned(rows, "messages")[0:1][0]
+    assert "2<|im_end|>" in wrote and "5<|im_end|>" in wrote and "assistant" not in wrote
+    assert read.count("<|im_start|>assistant\n") == 2 and "1+1" in read
+    ((read, wrote),) = learned(rows, "messages", only_answers=False)[0]
+    assert read == "" and wrote.count("<|im_start|>") == 4
+
+
+def test_long_rows_are_dropped_and_counted() -> None:
+    rows = read_rows([{"text": "abc"}, {"text": "abcdefgh"}, {"text": "de"}], ("text",))
+    found = encode_rows(rows, RowEncoder(CHAT), 4)
+    assert (len(found), found.dropped, found.text.shape) == (2, 1, (2, 1, 4))
+    with pytest.raises(ForageError, match=r"All 3 rows of The data have more than 2 tokens; give a larger --longest\."):
+        encode_rows(rows, RowEncoder(CHAT), 2)
+
+
+def memory(count: int) -> OpenedTextSet:
+    numbers = np.arange(1, count + 1, dtype=np.int32)[:, None, None]
+    rows = TokenRows(numbers, numbers > 0, np.ones(count, np.float32), np.zeros(count, np.float32))
+    return OpenedTextSet("texts.jsonl", rows=experience_of(rows))
+
+
+def draws(count: int, size: int, updates: int, seed: int) -> np.ndarray:
+    """The rows of each batch, from one state handed on, as the loop does."""
+    texts = memory(count)
+
+    def draw(state: Any, update: Any) -> Any:
+        key = jax.random.fold_in(prng.key(seed), update)
+        moment: Any = ActContext(None, None, None, Clock(update, jnp.float32(9)), key)  # pyrefly: ignore[bad-argument-type]
+        state = texts.advance(state, size, 1, moment)
+        batch = texts.sample(state, size, 1, moment)
+        return state, (batch.index, batch.experience.observation["text"][0, :, 0, 0])
+
+    first = texts.init(None, 1, 1, None, None)  # pyrefly: ignore[bad-argument-type]
+    index, text = jax.jit(lambda: jax.lax.scan(draw, first, jnp.arange(updates)))()[1]
+    assert (np.asarray(text) == np.asarray(index) + 1).all()
+    return np.asarray(index)
+
+
+def test_every_row_is_in_every_pass_once() -> None:
+    drawn = draws(7, 3, 14, 0)  # six passes of 7 rows in batches of 3
+    passes = drawn.reshape(6, 7)
+    assert (np.sort(passes, 1) == np.arange(7)).all()
+    assert len({tuple(one) for one in passes.tolist()}) > 3
+    assert (draws(7, 3, 14, 1) != drawn).any()
+
+
+def test_held_rows_are_a_share_or_a_file_and_each_is_measured(tmp_path: Path) -> None:
+    for name, count in (("train.jsonl", 20), ("test.jsonl", 5)):
+        (tmp_path / name).write_text("".join(json.dumps({"text": f"{name} {i}"}) + "\n" for i in range(count)))
+    file = str(tmp_path / "train.jsonl")
+    shared = TextSet(file, held_out=0.1, kinds="text").with_hashes()
+    assert [len(rows or ()) for rows in shared.read_rows()] == [18, 2]
+    apart = TextSet(file, kinds="text", held_file=str(tmp_path / "test.jsonl")).with_hashes()
+    opened = apart.load(apart.spec())
+    held = opened.validation
+    assert (len(opened.rows.reward), len(held.rows.reward), held.held_batches(2)) == (20, 5, 3)
+    seen = [np.asarray(held.sample(n, 2, 1, None).index).tolist() for n in range(3)]  # pyrefly: ignore[bad-argument-type]
+    assert seen == [[0, 1], [2, 3], [4, 0]]
+    (tmp_path / "test.jsonl").write_text(json.dumps({"text": "other"}) + "\n")
+    with pytest.raises(ForageError, match="does not hold the texts that this run began with"):
+        apart.load(apart.spec())
