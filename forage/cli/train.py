@@ -62,6 +62,11 @@ def run(positional: list[str], words: options.Words) -> None:
             "forage train takes an environment, or an agent and an environment: forage train CartPole-v1."
         )
     if agent is None and environment is not None and registry.target_of("agent", environment):
+        if registry.part_class("agent", environment).texts:
+            raise ForageError(
+                f"{environment} learns from recorded text; name a file with --data FILE, such as forage train "
+                f"{environment} --data rows.jsonl."
+            )
         raise ForageError(
             f"{environment} is an agent; name an environment too: forage train {environment} CartPole-v1."
         )

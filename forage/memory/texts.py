@@ -87,8 +87,8 @@ class TextSet(DataSet):
         return None
 
     def rewards(self, spec: Spec) -> Any:
-        """Raise `ForageError`: recorded text pays nothing."""
-        raise ForageError("Recorded text pays no rewards that could be scaled; leave out --rewards.")
+        """Raise `ForageError`, because recorded text has no rewards."""
+        raise ForageError("Recorded text has no rewards that could be scaled; leave out --rewards.")
 
     def check_unchanged(self) -> None:
         for file, known in ((self.file, self.sha256), (self.held_file, self.held_sha256)):

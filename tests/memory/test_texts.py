@@ -26,9 +26,11 @@ USER, TWO, FOUR = (
 )
 
 
-def learned(rows: list[dict[str, Any]], kind: str, longest: int = 1024, **options: Any) -> list[list[tuple[str, str]]]:
-    """Each text of each row as what is read before its answers, and all that is learned from."""
-    found = encode_rows(read_rows(rows, (kind,)), RowEncoder(CHAT, **options), longest)
+def split_texts(
+    rows: list[dict[str, Any]], kind: str, longest: int = 1024, **options: Any
+) -> list[list[tuple[str, str]]]:
+    """Return each text of each row in two parts: the text outside of its answers, and its answers."""
+    found = encode_rows(read_rows(rows, (kind,)), RowEncoder(CHAT, **options), 1024)
     texts = []
     for text, wrote in zip(found.text, found.wrote, strict=True):
         texts.append([])
@@ -40,21 +42,21 @@ def learned(rows: list[dict[str, Any]], kind: str, longest: int = 1024, **option
 
 
 def test_texts_of_each_kind_and_their_masks() -> None:
-    assert learned([{"text": "ab"}], "text") == [[("", "ab<|end|>")]]
-    assert learned([{"text": "ab<|end|>"}], "text") == [[("", "ab<|end|>")]]
-    assert learned([{"prompt": "a", "completion": "b"}], "completion") == [[("a", "b<|end|>")]]
+    assert split_texts([{"text": "ab"}], "text") == [[("", "ab<|end|>")]]
+    assert split_texts([{"text": "ab<|end|>"}], "text") == [[("", "ab<|end|>")]]
+    assert split_texts([{"prompt": "a", "completion": "b"}], "completion") == [[("a", "b<|end|>")]]
     pair = {"prompt": [USER], "chosen": [TWO], "rejected": [{"role": "assistant", "content": "3"}]}
     asked = "<|im_start|>user\n1+1<|im_end|>\n<|im_start|>assistant\n"
-    assert learned([pair], "preference") == [[(asked, "2<|im_end|>\n"), (asked, "3<|im_end|>\n")]]
+    assert split_texts([pair], "preference") == [[(asked, "2<|im_end|>\n"), (asked, "3<|im_end|>\n")]]
 
 
 def test_of_a_dialogue_the_assistants_words_are_learned_or_all() -> None:
     again = {"role": "assistant", "content": "5"}
     rows = [{"messages": [USER, TWO, FOUR, again]}]
-    ((read, wrote),) = learned(rows, "messages")[0:1][0]
+    ((read, wrote),) = split_texts(rows, "messages")[0:1][0]
     assert "2<|im_end|>" in wrote and "5<|im_end|>" in wrote and "assistant" not in wrote
     assert read.count("<|im_start|>assistant\n") == 2 and "1+1" in read
-    ((read, wrote),) = learned(rows, "messages", only_answers=False)[0]
+    ((read, wrote),) = split_texts(rows, "messages", only_answers=False)[0]
     assert read == "" and wrote.count("<|im_start|>") == 4
 
 
@@ -73,7 +75,7 @@ def memory(count: int) -> OpenedTextSet:
 
 
 def draws(count: int, size: int, updates: int, seed: int) -> np.ndarray:
-    """The rows of each batch, from one state handed on, as the loop does."""
+    """Return the rows of each batch, from one state handed on, as the loop does."""
     texts = memory(count)
 
     def draw(state: Any, update: Any) -> Any:

@@ -114,6 +114,18 @@ SETTINGS = {
 }
 
 
+TEXTS = {
+    "texts.jsonl": '{"prompt": "a", "completion": "b"}',
+    "pairs.jsonl": '{"prompt": "a", "chosen": "b", "rejected": "c"}',
+    "prompts.jsonl": '{"prompt": "a"}',
+    "odd.jsonl": '{"colour": "red"}',
+    "broken.jsonl": '{"text": ',
+    "roles.jsonl": '{"messages": [{"role": "robot", "content": "a"}]}',
+    "chat.jsonl": '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}',
+}
+"""Files of recorded text, each with one row."""
+
+
 @pytest.fixture(scope="session")
 def place(tmp_path_factory):
     """A directory as people have them."""
@@ -146,7 +158,7 @@ def place(tmp_path_factory):
     (place / "mine.py").write_text(CODE)
     (place / "fails.py").write_text("import nothere")
     (place / "syntax.py").write_text("def f(:")
-    for name, text in SETTINGS.items():
+    for name, text in {**SETTINGS, **TEXTS}.items():
         (place / name).write_text(text, encoding="utf-8")
     return place
 

@@ -29,6 +29,23 @@ WRONG = [
     ("train iql Pendulum-v1 --held-out 0.1", "held_out is a share of a data set"),
     ("data describe nothere.csv", "There is no table nothere.csv"),
     ("data describe other.npz", "is no table; forage data describe takes a .csv or a .parquet file"),
+    ("train sft --data nothere.jsonl", "There is no file nothere.jsonl"),
+    ("train sft --data broken.jsonl", "has a row that cannot be read: line 1 is no JSON"),
+    ("train sft --data roles.jsonl", "line 1 has a message of the role 'robot' in messages; roles are system"),
+    ("train sft --data pairs.jsonl", "sft learns from rows with messages or prompt and completion or text, and those"),
+    ("train dpo --data texts.jsonl", "dpo learns from rows with chosen and rejected, and those .*; sft learns from"),
+    ("train dpo --data pairs.jsonl --memory uniform", "Recorded text takes the place of a memory; leave out --memory"),
+    ("train dpo --data pairs.jsonl --model nowhere", "A model is forage, a directory with a transformer, or a run"),
+    ("train dpo text:addition", "DPO learns from recorded text alone; name a file with --data FILE"),
+    ("train ppo --data texts.jsonl", "ppo does not learn from recorded text, which texts.jsonl holds; sft learns from"),
+    ("train iql --data chat.jsonl", "iql does not learn from recorded text"),
+    ("train --data odd.jsonl", "The rows of odd.jsonl have colour, from which no agent learns by itself"),
+    ("train --data prompts.jsonl", "The rows of prompts.jsonl have prompt, from which no agent learns by itself"),
+    ("train sft --data chat.jsonl", "has no chat template"),
+    (
+        "train dpo",
+        "dpo learns from recorded text; name a file with --data FILE, such as forage train dpo --data rows.jsonl",
+    ),
     ("train iql Pendulum-v1 --data run/agent.npz", "is not a whole data set; forage data record RUN"),
 ]
 
