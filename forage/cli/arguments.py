@@ -87,9 +87,14 @@ def sweep(words: options.Words, option: str) -> dict[str, tuple[float, ...]]:
     return {name.replace("-", "_"): options.parse(option, values, tuple[float, ...])}
 
 
+SENTENCES = ("system",)
+"""Options of environments that are texts as they stand, with commas and numbers in them."""
+
+
 def environment_options(words: options.Words) -> dict[str, Any]:
     """Take out the options of the environment, `--env.OPTION VALUE`."""
-    return {word[4:]: options.guess(words.pop(word)) for word in list(words) if word.startswith("env.")}
+    given = {word[4:]: words.pop(word) for word in list(words) if word.startswith("env.")}
+    return {name: str(value) if name in SENTENCES else options.guess(value) for name, value in given.items()}
 
 
 def port_choice(port: str, words: options.Words, base: PartChoice | None = None) -> PartChoice | None:

@@ -26,7 +26,7 @@ from forage.environments.adapters.gymnasium.atari import is_atari
 from forage.environments.adapters.gymnasium.make import OURS
 from forage.environments.batches import build_batch, parameter_names, takes_a_number
 from forage.environments.plain import to_plain
-from forage.environments.registry import HostFactory, complete_options, make, spec_of
+from forage.environments.registry import HostFactory, complete_options, is_text, make, spec_of
 
 
 class World(NamedTuple):
@@ -88,7 +88,7 @@ def resolve_environment(
             return name, wrap_environment(environment, wrap), config
         return name, wrap_on_host(name, environment, wrap), config
     if isinstance(given, type) and (found := target_name(given)):
-        if given.__module__ != "__main__":
+        if given.__module__ != "__main__" or is_text(given):  # other processes import a class of text
             return resolve_environment(found, options)
         # The class itself: to find it by its name the script that runs would be run again.
         _, environment, _ = resolve_object(given, options, found)

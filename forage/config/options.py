@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import json
 import textwrap
 import types
 import typing
@@ -388,7 +389,7 @@ def guess(text: Word) -> Any:
     """Return the value of a text for an option of an environment, whose type is unknown at this point.
 
     A number, a truth value or `none`; `a,b` is a list of these, and a text that starts with a bracket or a quote is as
-    in Python, so that `'a,b'` and `'none'`, with the quotes, are texts. Any other text is itself.
+    in Python, or JSON for a brace, so that `'a,b'` and `'none'`, with the quotes, are texts. Any other text is itself.
     """
     text = str(text)
     known = {"true": True, "false": False, "none": None}
@@ -402,6 +403,9 @@ def guess(text: Word) -> Any:
     if text[:1] in ("[", "(", "{", "'", '"'):
         with contextlib.suppress(ValueError, SyntaxError):
             return ast.literal_eval(text)
+    if text[:1] == "{":
+        with contextlib.suppress(ValueError):
+            return json.loads(text)
     if text[:1] + text[-1:] in ("[]", "()"):
         found = [guess(part.strip()) for part in text[1:-1].split(",") if part.strip()]
         return found if text[0] == "[" else tuple(found)

@@ -25,6 +25,8 @@ def code_in(config: dict[str, Any]) -> list[str]:
     stored = config.get("environment")
     stored = {"id": stored} if isinstance(stored, str) else stored if isinstance(stored, dict) else {}
     found = [*of_environment(str(stored.get("id", "")))]
+    own = stored.get("options")
+    found += of_parts(own.get("tools"), "tools") if isinstance(own, dict) else []
     found += [str(words) for words in as_list(stored.get("wrap")) if str(words).partition(":")[0] not in WRAPPERS]
     trackers = [*as_list(config.get("track")), *as_list(config.get("extras"))]
     found += [str(name) for name in trackers if ":" in str(name)]
@@ -71,7 +73,8 @@ def of_parts(value: Any, name: str = "") -> list[str]:
         return []
     if name == "part":
         return [] if ":" not in value or is_table_part(value) else [value]
-    own = FILE.fullmatch(value) or (":" in value and name in (*OWN, "schedule", "person") and not is_schedule(value))
+    by_name = ":" in value and name in (*OWN, "schedule", "person", "tools")
+    own = FILE.fullmatch(value) or (by_name and not is_schedule(value))
     return [value] if own else []
 
 

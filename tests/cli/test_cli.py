@@ -12,7 +12,7 @@ from tiers import gate_cases
 
 from forage.cli import arguments
 from forage.cli import entry as cli
-from forage.cli.arguments import named_options
+from forage.cli.arguments import environment_options, named_options
 from forage.cli.list import MOST, part_counts
 from forage.config import declared, options, packages, part_options, registry
 from forage.core.types import ForageError
@@ -347,6 +347,7 @@ def test_words_by_type(text, wanted, value):
         ("[1, [2, 3]]", [1, [2, 3]]),
         ("(1, 2)", (1, 2)),
         ("{'a': None}", {"a": None}),
+        ('{"a": false, "b": 1}', {"a": False, "b": 1}),
         ("'none'", "none"),
         ("'3'", "3"),
         ('"a,b"', "a,b"),
@@ -358,6 +359,11 @@ def test_words_by_type(text, wanted, value):
 def test_what_an_option_of_an_environment_means(text, value):
     found = options.guess(text)
     assert found == value and type(found) is type(value)
+
+
+def test_a_sentence_stays_a_text():
+    words = {"env.system": "Be brief, and count to 3", "env.size": "3", "steps": "4"}
+    assert environment_options(words) == {"system": "Be brief, and count to 3", "size": 3} and words == {"steps": "4"}
 
 
 def test_options_are_split_from_words():

@@ -8,6 +8,7 @@ import pytest
 
 import forage
 from forage.config import part_data, registry, trusting
+from forage.config.environment import resolve_environment
 from forage.config.files import arguments_of
 from forage.config.resolve import from_config, resolve
 from forage.config.saved import load_policy
@@ -241,3 +242,18 @@ def test_a_run_that_begins_with_anothers_weights_asks_for_its_code(config, evil)
 def test_a_file_of_settings_that_a_person_names_is_theirs(config, evil):
     """A file given to `train --config FILE` counts as the user's words, as the command line does."""
     assert arguments_of("mine.json", change(config, ("environment", "id"), f"{evil}:Env"))
+
+
+def test_tools_of_a_stored_run_are_its_makers_code(home):
+    code = f"import pathlib\npathlib.Path({str(home / 'RAN')!r}).touch()\n"
+    (home / "deeds.py").write_text(f'{code}def wait(text: str) -> str:\n    "Wait."\n')
+    options = {"tools": [f"{home}/deeds.py:wait"]}
+    assert trusting.code_in({"environment": {"id": "text:addition", "options": options}}) == options["tools"]
+    for tools in (options["tools"], tuple(options["tools"]), f"calculator,{home}/deeds.py:wait"):
+        with trust.guard_stored("runs/theirs"), pytest.raises(ForageError, match="add --trust once"):
+            resolve_environment("text:addition", {"tools": tools})
+    assert not (home / "RAN").exists()
+    found = resolve_environment("text:addition", {"tools": "calculator,deeds.py:wait", "rows": "rows.jsonl"})[2]
+    kept = {"tools": ["calculator", *options["tools"]], "rows": f"{home}/rows.jsonl"}
+    assert found["options"] == kept and (home / "RAN").exists()
+    assert resolve_environment("text:addition", {"tools": "calculator"})[2]["options"] == {"tools": "calculator"}

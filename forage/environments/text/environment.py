@@ -7,6 +7,7 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, ClassVar
 
 import gymnasium
@@ -15,7 +16,7 @@ from jaxtyping import PyTree
 
 from forage.core.errors import ForageError, nearest
 from forage.core.host import Conversation, HostEnvironment, HostStep
-from forage.core.loading import full_target, target_name
+from forage.core.loading import full_target, load_named, target_name
 from forage.core.plain import dumps
 from forage.core.spaces import Tokens
 from forage.core.text import named
@@ -137,7 +138,7 @@ class TextEnvironment(HostEnvironment):
             options: A game's own, or those of a person's class.
         """
         name = name or f"text:{target}"
-        used = tuple(tools.split(",")) if isinstance(tools, str) else tuple(map(tool_target, tools))
+        used = tuple(map(tool_target, tools.split(",") if isinstance(tools, str) else tools)) if tools else ()
         first, last = levels_of(name, level)
         self.levels, self.problems = range(first, last + 1), int(problems)
         if self.problems < 0:
@@ -457,7 +458,7 @@ def find_native(name: str, tokenizer: Tokenizer, chat: bool, calls: str) -> Nati
 def tool_target(tool: Any) -> str:
     """Return the name of a tool, or `file.py:function` of a person's function."""
     if isinstance(tool, str):
-        return tool
+        return full_target(tool.strip())
     target = target_name(tool) if callable(tool) else None
     if target is None:
         raise ForageError(
@@ -475,8 +476,16 @@ def today(tokenizer: Tokenizer) -> str | None:
 def complete_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options as a run keeps them: functions by their names, and the date that a chat template writes."""
     found = dict(options)
-    if isinstance(tools := found.get("tools"), list | tuple):
-        found["tools"] = [tool_target(tool) for tool in tools]
+    tools = found.get("tools") or ()
+    tools = tools.split(",") if isinstance(tools, str) else tools
+    targets = [tool_target(tool) for tool in tools]
+    if targets != list(tools) or any(":" in target for target in targets):
+        found["tools"] = targets
+    for target in targets:
+        if ":" in target:
+            load_named(target)  # while it is known whose words they are
+    if isinstance(rows := found.get("rows"), str):
+        found["rows"] = str(Path(rows).expanduser().resolve())
     if found.get("chat") and not found.get("date"):
         date = today(named.tokenizer(found.get("tokenizer", named.FORAGE)))
         found |= {} if date is None else {"date": date}

@@ -90,14 +90,21 @@ class SeparateTool(FunctionTool):
         self.pool.close()
 
 
+class ByName:
+    """A function that another process imports when it reads this."""
+
+    def __init__(self, target: str):
+        self.target = target
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return load_named, (self.target,)
+
+
 def make_process(target: str) -> Process:
     """Start a process that calls a function of a person's own file."""
-    return Process(pickle.dumps(functools.partial(compute_target, target)), f"The tool {target}", f"runs {target}")
-
-
-def compute_target(target: str, arguments: Mapping[str, Any]) -> tuple[str, bool]:
-    """Return the result of a function by its name as a text, and whether it is an error."""
-    return compute(load_named(target), arguments)
+    function: Any = ByName(target)
+    packed = pickle.dumps(functools.partial(compute, function))
+    return Process(packed, f"The tool {target}", f"runs {target}")
 
 
 def compute(function: Callable[..., Any], arguments: Mapping[str, Any]) -> tuple[str, bool]:
