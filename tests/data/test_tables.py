@@ -17,6 +17,7 @@ from forage.core.columns import Columns
 from forage.core.errors import ForageError
 from forage.core.types import Spec
 from forage.data.formats.reading import NAMES, parse_reading, read_description
+from forage.data.formats.table import numbers_size
 from forage.data.tables.describe import describe_table
 from forage.data.tables.numbers import Growing, release_pages
 from forage.data.tables.rows import read_table
@@ -103,6 +104,7 @@ def test_a_folder_and_parquet_hold_the_same(tmp_path):
     }
     pyarrow.parquet.write_table(pyarrow.csv.read_csv(path, **options), tmp_path / "log.parquet")
     columnar, _ = forage.data.load(tmp_path / "log.parquet")
+    assert numbers_size(tmp_path / "log.parquet") == 7 * 50 and numbers_size(path) == len(SHOP)  # 7 rows
     for name in ("observation", "action", "reward", "next_observation", "truncated", "cut", "start", "episode"):
         np.testing.assert_array_equal(getattr(again, name), getattr(data, name))
         np.testing.assert_array_equal(getattr(columnar, name), getattr(data, name))
@@ -315,11 +317,11 @@ def test_a_run_from_a_table_is_evaluated_and_goes_on_online(environment, tmp_pat
     assert -1 <= force <= 1
     mixed = MixedReplay(str(tmp_path / "log.csv"), capacity=500)
     words = {"start_from": tmp_path / "a", "memory": mixed, "steps": 400, "display": "quiet"}
-    for target in ({}, {"environment": environment}):
-        on = forage.train(**words, **target, directory=tmp_path / f"b{len(target)}", evaluation_episodes=1)
-        assert on.agent.spec.columns == run.agent.spec.columns and on.config["environment"]["id"] == environment
-        assert forage.evaluate(on.directory, episodes=1).evaluation["return"][0] < 0
-    more = forage.resume(tmp_path / "b1", steps=600, display="quiet")
+    target = {"environment": environment} if ":" in environment else {}  # by default the one of its evaluation
+    on = forage.train(**words, **target, directory=tmp_path / "b", evaluation_episodes=1)
+    assert on.agent.spec.columns == run.agent.spec.columns and on.config["environment"]["id"] == environment
+    assert forage.evaluate(on.directory, episodes=1).value < 0
+    more = forage.resume(on.directory, steps=600, display="quiet")
     assert more.agent.spec.columns == run.agent.spec.columns
 
 

@@ -7,6 +7,7 @@ named as a data set's arrays, and the header in the file's metadata, so they nee
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
 from collections.abc import Mapping
@@ -40,8 +41,7 @@ def read_columns(path: Path, reading: Reading, spec: Spec | None) -> tuple[Trans
 def convert_table(path: Path, target: Path, reading: Reading) -> dict[str, Any]:
     """Write a table as a folder of arrays, with no more than some rows in memory; return the folder's header."""
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".tmp", dir=target.absolute().parent) as scratch:
-        large = path.stat().st_size > IN_MEMORY
-        table = read_table(path, reading, Path(scratch) if large else None)
+        table = read_table(path, reading, Path(scratch) if numbers_size(path) > IN_MEMORY else None)
         header = {
             "spec": flat.spec_json(table.spec),
             "source": {"file": path.name, "format": "parquet" if path.suffix.lower() == ".parquet" else "csv"},
@@ -63,6 +63,17 @@ def convert_table(path: Path, target: Path, reading: Reading) -> dict[str, Any]:
                 carried = 0.0 if ended[-1] else float(sums[-1])
             writer.header["mean_return"] = total / whole if whole else None
     return folder.read_header(target)
+
+
+ROW = 50  # bytes of the numbers of a row, about as many as those of its text
+
+
+def numbers_size(path: Path) -> int:
+    """Return about how many bytes the numbers of a table have; Parquet may be far smaller than these."""
+    if path.suffix.lower() == ".parquet":
+        with contextlib.suppress(OSError, ValueError):  # reading says what is wrong with it
+            return ROW * package("pyarrow.parquet", "Parquet files").read_metadata(path).num_rows
+    return path.stat().st_size
 
 
 def read_csv(path: Path, spec: Spec | None, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
