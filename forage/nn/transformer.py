@@ -40,7 +40,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from forage.core.errors import ForageError
 from forage.nn.language.architecture import Architecture
 from forage.nn.language.attention import NOTHING, AttentionRule, Sight, attend, attention_weights, cap
-from forage.nn.language.experts import Experts
+from forage.nn.language.experts import Experts, load_balance
 from forage.nn.language.positions import rotate_pairs, turn_table
 from forage.ops.rows import scale_rows
 
@@ -250,11 +250,24 @@ class Block(equinox.Module):
         self, x: Float[Array, "batch time width"], found: Float[Array, "batch shared group time size"]
     ) -> Float[Array, "batch time width"]:
         """Compute the block's output from that of its attention."""
+        return self.add_mlp(self.add_attention(x, found))
+
+    def add_attention(
+        self, x: Float[Array, "batch time width"], found: Float[Array, "batch shared group time size"]
+    ) -> Float[Array, "batch time width"]:
+        """Add the output of attention to its input."""
         batch, time, _ = x.shape
         found = self.out(found.transpose(0, 3, 1, 2, 4).reshape(batch, time, -1))
-        x = self.add(x, normalise(found, self.attention_after_norm, None, self.architecture))
-        h = normalise(x, self.mlp_norm, self.mlp_norm_bias, self.architecture).reshape(-1, x.shape[-1])
-        return self.add(x, normalise(self.mlp(h), self.mlp_after_norm, None, self.architecture).reshape(x.shape))
+        return self.add(x, normalise(found, self.attention_after_norm, None, self.architecture))
+
+    def mlp_input(self, x: Float[Array, "batch time width"]) -> Float[Array, "token width"]:
+        """Return the normalised input of the MLP, token by token."""
+        return normalise(x, self.mlp_norm, self.mlp_norm_bias, self.architecture).reshape(-1, x.shape[-1])
+
+    def add_mlp(self, x: Float[Array, "batch time width"]) -> Float[Array, "batch time width"]:
+        """Add the output of the MLP, or of the experts of each token."""
+        found = normalise(self.mlp(self.mlp_input(x)), self.mlp_after_norm, None, self.architecture)
+        return self.add(x, found.reshape(x.shape))
 
     def add(
         self, x: Float[Array, "batch time width"], more: Float[Array, "batch time width"]
@@ -336,12 +349,15 @@ class Transformer(equinox.Module):
         """Read a directory of Hugging Face's, or a directory written by `save`. `dtype`: of the weights; `None`
         keeps theirs.
 
+        A directory of adapters, as PEFT writes it, is read with the model that it names, or, as `ADAPTERS@BASE`, with
+        another directory.
+
         Raise `ForageError` in one sentence for a directory without configuration or weights, a family that is not among
         `FAMILIES`, a tensor that is missing, of a wrong shape or without a place. It needs the extra `language`.
         """
         from forage.nn.language.directory import load_transformer
 
-        return load_transformer(Path(directory), dtype)
+        return load_transformer(directory, dtype)
 
     def save(self, directory: str | Path) -> Path:
         """Write `config.json` and `model.safetensors`, which transformers loads, and return the directory.
@@ -402,6 +418,27 @@ class Transformer(equinox.Module):
             found.append(weight.reshape(len(weight), -1, *weight.shape[-2:]))
         return jnp.stack(found)
 
+    def load_balance(
+        self, tokens: Int[Array, "batch time"], mask: Bool[Array, "batch time"] | None = None
+    ) -> Float[Array, ""]:
+        """Compute the auxiliary loss of the experts of all layers, for the tokens in a mask; 0 without experts.
+
+        It takes a pass of its own.
+        """
+        x, turns, sight = self._open(tokens, mask)
+        there = jnp.ones(tokens.shape, bool) if mask is None else mask
+        found, seen = [], []
+        for block in self.blocks:
+            queries, now = block.look(x, self._turns_of(block, turns))
+            x = block.add_attention(x, attend(queries, *now, sight, block.rule, ordered=True))
+            if block.experts is not None:
+                found.append(block.experts.probabilities(block.mlp_input(x)))
+                seen.append(there.reshape(-1))
+            x = block.add_mlp(x)
+        if not found:
+            return jnp.zeros(())
+        return load_balance(jnp.concatenate(found), jnp.concatenate(seen), self.architecture.chosen)
+
     def _open(
         self, tokens: Int[Array, "batch time"], mask: Bool[Array, "batch time"] | None
     ) -> tuple[Float[Array, "batch time width"], tuple[Turns, ...], Sight]:
@@ -424,8 +461,8 @@ class Transformer(equinox.Module):
 
     def scale_logits(self, logits: Float[Array, "*batch vocabulary"]) -> Float[Array, "*batch vocabulary"]:
         """Scale and bound the products of hidden states and the head, as the family does."""
-        scale = self.architecture.logit_scale
-        return cap(logits if scale == 1 else logits * scale, self.architecture.logit_cap)
+        divisor, bound = self.architecture.logit_divisor, self.architecture.logit_cap
+        return cap(logits if divisor == 1 else logits / divisor, bound)
 
     def cache(self, batch: int, length: int) -> Cache:
         """Return an empty cache for `batch` rows and `length` columns."""
@@ -521,8 +558,8 @@ class Transformer(equinox.Module):
         """Return the input of the blocks, the turns of the tokens' positions, and the sight as it came in."""
         turned = tuple((cosine[sight.query], sine[sight.query]) for cosine, sine in turns)
         x = self.table[tokens]
-        if self.architecture.embedding_scale != 1:
-            x = x * jnp.asarray(self.architecture.embedding_scale, x.dtype)
+        if self.architecture.input_scale != 1:
+            x = x * jnp.asarray(self.architecture.input_scale, x.dtype)
         if self.positions is not None:
             x = x + self.positions[sight.query]
         return x, turned, sight

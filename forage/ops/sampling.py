@@ -73,6 +73,11 @@ def log_distribution(
     if allowed is not None:
         z = jnp.where(allowed, z, -jnp.inf)
     z = z - jax.lax.stop_gradient(jnp.max(z, axis=-1, keepdims=True))
+    if not isinstance(sampling.temperature, (int, float)) or sampling.temperature == 0:
+        # XLA may compute bounded logits once for the maximum and once more for the rest, a rounding apart, which
+        # division by almost 0 would make infinite: the largest one is made 0 exactly, with its own gradient
+        largest = (jnp.arange(z.shape[-1]) == jnp.argmax(z, axis=-1)[..., None]) | (z > 0)
+        z = jnp.where(largest, z - jax.lax.stop_gradient(z), z)
     if not (isinstance(sampling.temperature, (int, float)) and sampling.temperature == 1):
         z = z / jnp.maximum(sampling.temperature, COLDEST)
     if sampling.top_k is not None or sampling.top_p is not None or sampling.min_p is not None:

@@ -15,8 +15,9 @@ from tiers import gate_cases
 from forage.core.types import ForageError
 from forage.nn.language import lora
 from forage.nn.language.architecture import Architecture
-from forage.nn.language.directory import ends, load_adapters, save_adapters, with_tokens
+from forage.nn.language.directory import ends, with_tokens
 from forage.nn.language.generate import SharedPrefix, generate, last_hidden, log_probabilities, pad_left, write_tokens
+from forage.nn.language.peft import load_adapters, save_adapters
 from forage.nn.language.positions import Rope
 from forage.nn.transformer import Transformer
 from forage.ops.sampling import Sampling
@@ -313,8 +314,8 @@ def test_files_hold_every_bit(dtype, tmp_path):
 CHANGES = {
     "unknown": ({"model_type": "bert"}, r"names the model_type 'bert'; Forage reads llama, mistral, qwen2, "),
     "lacking": ({"hidden_size": None}, r"lacks 'hidden_size'"),
-    "activation": ({"hidden_act": "gelu"}, r"names the activation 'gelu'; Forage reads 'silu'"),
-    "rope": ({"rope_scaling": {"rope_type": "yarn", "factor": 2}}, r"scales rotary positions by 'yarn'"),
+    "activation": ({"hidden_act": "gelu"}, r"names the activation 'gelu'; Forage reads 'silu' of llama"),
+    "rope": ({"rope_scaling": {"rope_type": "ntk", "factor": 2}}, r"scales rotary positions by 'ntk'"),
     "missing": ({"num_hidden_layers": 3}, r"lack the tensor 'model\.layers\.2\."),
     "left": ({"num_hidden_layers": 1}, r"have a tensor that Forage has no place for, 'model\.layers\.1\."),
     "shape": ({"intermediate_size": 13}, r"layers\.0\.mlp\.\w+\.weight' in \S+ has the shape \(\d+, \d+\), and config"),

@@ -30,9 +30,11 @@ class Family(NamedTuple):
     experts: bool = False  # whether MLPs are some of many experts, chosen for each token
     caps: bool = False  # whether logits of attention and of tokens may be bounded
     local_rope: bool = False  # whether layers with a window have rotary positions of their own
-    scales: tuple[str, ...] = ()  # which numbers of `SCALES` may be other than 1
+    root_scale: bool = False  # whether the vectors that tokens come in as are scaled by sqrt(width)
+    scales: tuple[str, ...] = ()  # which of `SCALES` may be other than usual
 
 
+SCALES = "attention_scale", "embedding_scale", "residual_scale", "logit_divisor"
 FAMILIES = {
     "llama": Family(mlp_bias=True),
     "mistral": Family(attention_bias=(False,), windows="all"),
@@ -42,14 +44,15 @@ FAMILIES = {
     "smollm3": Family(mlp_bias=True, windows="each", unrotated=True),
     "phi3": Family(attention_bias=(False,), windows="all"),
     "olmo2": Family(head_norm="whole", placement="behind"),
-    "granite": Family(mlp_bias=True, scales=("attention", "embedding", "residual", "logit")),
+    "granite": Family(mlp_bias=True, scales=SCALES),
     "gemma2": Family(
         norm="shifted",
         placement="both",
         activation="gelu",
         windows="each",
         caps=True,
-        scales=("attention", "embedding"),
+        root_scale=True,
+        scales=("attention_scale",),
     ),
     "gemma3_text": Family(
         norm="shifted",
@@ -59,7 +62,8 @@ FAMILIES = {
         windows="each",
         caps=True,
         local_rope=True,
-        scales=("attention", "embedding"),
+        root_scale=True,
+        scales=("attention_scale",),
     ),
     "gpt2": Family(
         attention_bias=(True,),
@@ -70,7 +74,6 @@ FAMILIES = {
         rotary=False,
     ),
 }
-SCALES = "attention", "embedding", "residual", "logit"
 
 
 class Architecture(NamedTuple):
@@ -95,7 +98,7 @@ class Architecture(NamedTuple):
     attention_scale: float = 0.0  # factor of the logits of attention; 0: 1 / sqrt(head size)
     embedding_scale: float = 1.0  # factor of the vectors that tokens come in as
     residual_scale: float = 1.0  # factor of what attention and MLP add
-    logit_scale: float = 1.0  # factor of logits
+    logit_divisor: float = 1.0  # what logits are divided by
     attention_cap: float = 0.0  # bound c of attention's logits, c tanh(logit / c); 0: none
     logit_cap: float = 0.0  # bound of logits; 0: none
     local_rope: Rope | None = None  # rotary positions of layers with a window; `None`: as of all others
@@ -135,8 +138,8 @@ class Architecture(NamedTuple):
     def _check_family(self, family: Family) -> None:
         """Raise `ForageError` for choices that the family does not have."""
         windows = set(self.windows) - {0}
-        usual, named = self._field_defaults, [f"{name}_scale" for name in SCALES if name not in family.scales]
-        scaled = [name for name in named if getattr(self, name) != usual[name]]
+        usual = self._field_defaults
+        scaled = [name for name in SCALES if name not in family.scales and getattr(self, name) != usual[name]]
         wrong = None
         if self.attention_bias not in family.attention_bias:
             wrong = f"attention_bias={self.attention_bias}"
@@ -199,6 +202,11 @@ class Architecture(NamedTuple):
         """Return whether the output projection of attention has a bias."""
         own = self.choices.out_bias
         return self.attention_bias if own is None else own
+
+    @property
+    def input_scale(self) -> float:
+        """Return the factor of the vectors that tokens come in as."""
+        return self.width**0.5 if self.choices.root_scale else self.embedding_scale
 
     @property
     def ropes(self) -> tuple[Rope, ...]:

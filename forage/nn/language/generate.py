@@ -226,6 +226,17 @@ def last_hidden(
     return jnp.take_along_axis(hidden, place[:, None, None], axis=1)[:, 0]
 
 
+def score_texts(
+    network: Transformer,
+    score: Float[Array, " width"],
+    tokens: Int[Array, "batch time"],
+    mask: Bool[Array, "batch time"],
+) -> Float[Array, " batch"]:
+    """Return the score of each text, in float32: the product of `score` and the hidden state of its last token."""
+    hidden = last_hidden(network.hidden_states(tokens, mask), mask)
+    return jnp.einsum("bw,w->b", hidden, score.astype(hidden.dtype), preferred_element_type=jnp.float32)
+
+
 def hidden_before_tokens(
     network: Transformer,
     tokens: Int[Array, "batch time"],
