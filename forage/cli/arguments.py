@@ -9,6 +9,7 @@ from typing import Any
 from forage.config import former, options, part_options, registry
 from forage.config.options import OPTIONS, PORTS, READING, READING_NAMES
 from forage.config.registry import PartChoice
+from forage.config.reward_functions import names_functions
 from forage.core.errors import ForageError, nearest
 
 LISTS = {"wrap", "grid", "under", "over"}  # may be given more than once
@@ -110,6 +111,15 @@ def port_choice(port: str, words: options.Words, base: PartChoice | None = None)
     choice = registry.choose_part(port, str(words.pop(port))) if port in words else base
     assert choice is not None
     return choice.with_options(options.fill(words, part_options.fields(choice.cls), port, choice.name))
+
+
+def part_or_functions(port: str, words: options.Words, base: Any = None) -> PartChoice | str | None:
+    """Return the part that options choose, as `port_choice` does, or the names of reward functions as they are."""
+    if port != "rewards" or not names_functions(str(words.get(port, ""))):
+        return port_choice(port, words, base if isinstance(base, PartChoice) else None)
+    if given := next((word for word in words if word.startswith(f"{port}.")), ""):
+        raise ForageError(f"Reward functions have no options, and --{options.hyphens(given)} is one of a part.")
+    return str(words.pop(port))
 
 
 def seeds(words: options.Words, option: str = "seeds") -> int | tuple[int, ...]:

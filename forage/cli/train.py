@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from forage.cli.arguments import port_choice, reading_words, take_options
+from forage.cli.arguments import part_or_functions, reading_words, take_options
 from forage.config import former, options, part_options, registry
 from forage.config.options import PORTS
 from forage.core.elsewhere import ABSENT_IN_TRAINING
@@ -71,7 +71,7 @@ def run(positional: list[str], words: options.Words) -> None:
             f"{environment} is an agent; name an environment too: forage train {environment} CartPole-v1."
         )
     choice = base.get("agent") if agent is None else registry.choose_part("agent", agent)
-    given |= {port: port_choice(port, words, base.get(port)) for port in PORTS}
+    given |= {port: part_or_functions(port, words, base.get(port)) for port in PORTS}
     # Options of an agent that nobody named are understood once the environment has suggested one.
     later = functools.partial(agent_options, words)
     given |= {"agent": agent and choice, "agent_options": later if choice is None else later(choice)}

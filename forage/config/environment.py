@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -94,7 +96,7 @@ def resolve_environment(
         _, environment, _ = resolve_object(given, options, found)
         return short(found), environment, {"id": full_target(found), "options": to_plain(found, options)}
     if isinstance(given, str):
-        given = bare(given)
+        given = whole_file(bare(given))
         options = complete_options(given, options)
         config = {
             "id": full_target(given) if ":" in given else given,
@@ -102,7 +104,7 @@ def resolve_environment(
         }
         made = make(given, **options)
         if isinstance(made, HostFactory):
-            return short(made.id), made.build, config
+            return short_id(made.id), made.build, config
         return short(given) if ":" in given else given, for_agents(made), config
     return resolve_object(given, options)
 
@@ -120,6 +122,23 @@ def bare(id: str) -> str:
     """Return `file.py:Class` of problems in text without the prefix of texts, as such classes do not need it."""
     rest = id.removeprefix("text:")
     return rest if rest != id and ".py:" in rest else id
+
+
+def whole_file(id: str) -> str:
+    """Return `text:FILE` of a file of prompts with its whole path, and any other id as it is."""
+    prefix, _, rest = id.partition(":")
+    if prefix.lower() != "text":
+        return id
+    from forage.environments.text.own.prompts import full_path, is_file
+
+    return f"text:{full_path(rest)}" if is_file(rest) else id
+
+
+def short_id(id: str) -> str:
+    """Return an id as sentences show it: without the folder of a file."""
+    prefix, _, rest = id.partition(":")
+    is_path = prefix == "text" and os.sep in rest and ":" not in rest
+    return f"text:{Path(rest).name}" if is_path else short(id)
 
 
 def wrap_on_host(name: str, build: Any, wrap: Sequence[str]) -> Callable[[int], HostEnvironment]:

@@ -12,6 +12,7 @@ from forage.config import former, part_data, part_options, registry
 from forage.config.options import OPTIONS, PORTS
 from forage.config.ranges import check_kinds
 from forage.config.registry import PartChoice
+from forage.config.reward_functions import names_functions
 from forage.core import records
 from forage.core.elsewhere import ours
 from forage.core.errors import ForageError, nearest
@@ -91,7 +92,11 @@ def arguments_of(where: str, config: dict[str, Any]) -> dict[str, Any]:
         found |= environment_of(where, found.pop("environment"))
     for port in ("agent", *PORTS):
         if port in found:
-            found[port] = choice_of(where, port, found[port])
+            names = found[port]
+            several = isinstance(names, list) and all(":" in str(one) for one in names)
+            if port == "rewards" and (several or (isinstance(names, str) and names_functions(names))):
+                continue
+            found[port] = choice_of(where, port, names)
     return found
 
 

@@ -101,7 +101,7 @@ OPTIONS: tuple[Option, ...] = (
         "evaluate",
         str,
         "with --data and without ENVIRONMENT: also play evaluation episodes in this one, of any kind; or a file of "
-        "recorded text, whose rows are measured",
+        "recorded text, whose rows are measured; with prompts of text:FILE: those of a second file, text:OTHER",
         "ENVIRONMENT",
         in_file=False,
     ),
@@ -193,6 +193,12 @@ OPTIONS: tuple[Option, ...] = (
         in_file=False,
     ),
     *map(part_option, PORTS),
+    Option(
+        "reward_weights",
+        Sequence[float],
+        "weights of the reward functions that --rewards names, in their order; default 1 each",
+        "a,b",
+    ),
 )
 """Every option of a training: of the command line in the order of its help, of `forage.train`, and of files."""
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from forage.config import former, part_data, part_options, registry
+from forage.config import former, part_data, part_options, registry, reward_functions
 from forage.config.checks import check_config, seed_numbers
 from forage.config.defaults import (
     NO_DEFAULTS,
@@ -80,6 +80,7 @@ def resolve(
     data: str | os.PathLike[str] | None = None,
     evaluate: Any = None,
     held_out: float | None = None,
+    reward_weights: Sequence[float] | float | None = None,
     is_stored: bool = False,
     data_spec: Spec | None = None,
     logged: Spec | None = None,
@@ -99,6 +100,23 @@ def resolve(
     """
     loose = {name: parts.pop(name) for name in list(parts) if name not in PORTS}
     words = {name: loose.pop(name) for name in READING_NAMES if data is not None and name in loose}
+    functions = reward_functions.take_functions(parts.get("rewards"))
+    if functions:
+        del parts["rewards"]
+    if environment is not None and data is None and data_spec is None:
+        named = agent_options if isinstance(agent_options, Mapping) else None
+        apart = evaluate if isinstance(evaluate, str) and reward_functions.is_text_id(environment) else None
+        environment_options = reward_functions.text_options(
+            environment,
+            environment_options,
+            functions,
+            reward_weights,
+            apart,
+            None if is_stored else reward_functions.model_of(agent, loose, named),
+        )
+        evaluate = None if apart else evaluate
+    elif functions or reward_weights is not None:
+        raise ForageError("Reward functions judge what a policy writes, and a data set is written already.")
     alone = environment is None and (data is not None or data_spec is not None)
     if environment is None and loose and not alone:
         raise unknown_option(next(iter(loose)), agent, ())
@@ -138,6 +156,7 @@ def resolve(
     choice = choose_agent(agent, agent_options or {}, loose, world, given, is_stored)
     made = complete_parts(take_references(choose_parts(choice)))  # the agent and the parts, by port
     made["rewards"] = fit_rewards(made["rewards"], made["memory"], world.spec)
+    reward_functions.check_judged(world.config, made["agent"], made["rewards"])
     around, offline = environment_for(world, made), made["memory"].offline
     numbers = seed_numbers((5 if world.native else 3) if seeds is None else seeds)
     if has_function(made):  # checks look at it next, before the runner would ask for devices

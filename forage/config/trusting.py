@@ -26,7 +26,9 @@ def code_in(config: dict[str, Any]) -> list[str]:
     stored = {"id": stored} if isinstance(stored, str) else stored if isinstance(stored, dict) else {}
     found = [*of_environment(str(stored.get("id", "")))]
     own = stored.get("options")
-    found += of_parts(own.get("tools"), "tools") if isinstance(own, dict) else []
+    own = own if isinstance(own, dict) else {}
+    found += of_parts(own.get("tools"), "tools")
+    found += [str(name) for name in as_list(own.get("rewards")) if ":" in str(name)]  # reward functions
     found += [str(words) for words in as_list(stored.get("wrap")) if str(words).partition(":")[0] not in WRAPPERS]
     trackers = [*as_list(config.get("track")), *as_list(config.get("extras"))]
     found += [str(name) for name in trackers if ":" in str(name)]

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, PyTree, UInt8
 from forage.core.errors import words_of
 from forage.core.records import printable
 from forage.core.spaces import check_spaces, describe_space, spaces_by_path, unknown_space
-from forage.core.types import ForageError, Spec, Step
+from forage.core.types import Clock, ForageError, Spec, Step
 
 
 class Misfit(Exception):
@@ -64,10 +64,11 @@ class Conversation(NamedTuple):
     reward: float  # of the whole episode
     verdict: str = ""  # what was found of it
     reference: str = ""  # what an expert would have answered, where one is known
+    notes: tuple[tuple[str, str], ...] = ()  # what else was logged of it, by name
 
     def __str__(self) -> str:
         """Return the conversation in lines: the speaker, then the text."""
-        rows = [*self.said, *([("reference", self.reference)] if self.reference else [])]
+        rows = [*self.said, *([("reference", self.reference)] if self.reference else []), *self.notes]
         rows.append(("reward", f"{self.reward:g}{f', {self.verdict}' if self.verdict else ''}"))
         width = max(len(who) for who, _ in rows)
         return "\n".join(f"{who:{width}}  {indent_lines(what, width + 2)}" for who, what in rows)
@@ -105,6 +106,9 @@ class HostEnvironment(abc.ABC):
 
     in_words: ClassVar[bool] = False
     """Its episodes can be read: `conversations` returns them."""
+
+    clock: Clock | None = None
+    """The time in the run, as of the beginning of a rollout; `None` in an evaluation, and in a worker."""
 
     def __init__(
         self,
@@ -198,6 +202,11 @@ class HostEnvironment(abc.ABC):
         There the episode ended, truncated and with reward 0, and another began.
         """
         return None
+
+    @property
+    def lost_reason(self) -> str:
+        """Return the reason for which steps are lost, as the subject and verb of a sentence."""
+        return "workers died or hung"
 
     @property
     def left(self) -> bool:

@@ -103,6 +103,12 @@ NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 NEWEST = 100  # episodes of a member in the mean that displays show
 
 
+def token_speed(row: dict[str, Any], seconds: float) -> list[float | None]:
+    """Return the tokens a second that each member wrote in its training episodes, of a row of `seconds`."""
+    pairs = zip(row["tokens"], row["episodes"], strict=True)
+    return [None if tokens is None else round(tokens * number / max(seconds, 1e-9), 1) for tokens, number in pairs]
+
+
 def newest(rows: Sequence[dict[str, Any]], least: int = NEWEST) -> list[float | None]:
     """Return each member's mean return over its newest points with `least` episodes or more, or over all of them.
 
@@ -241,7 +247,8 @@ def read_texts(directory: Path) -> list[Texts]:
 
     def read_conversation(one: dict[str, Any]) -> Conversation:
         said = tuple((who, what) for who, what in one["said"])
-        return Conversation(said, one["reward"], one["verdict"], one["reference"])
+        notes = tuple((name, value) for name, value in one.get("notes", ()))
+        return Conversation(said, one["reward"], one["verdict"], one["reference"], notes)
 
     rows = {row["steps"]: row for row in read_rows(directory / TEXTS_FILE, wrong_texts)}
     return [

@@ -34,6 +34,7 @@ from forage.runs.curve import (
     read_rows,
     texts_row,
     to_float,
+    token_speed,
 )
 from forage.runs.faults import Bounds, Finite
 from forage.runs.run import Run, write_json
@@ -233,6 +234,8 @@ class Session:
             speed = round(timed / max(now - last_row, 1e-9), 1) if timed else None
             row = {"steps": self.runner.steps, "seconds": round(self.seconds, 3), "steps_per_second": speed}
             row |= self.totals.point(self.setup.spec.reward_names, self.score)
+            if timed and "tokens" in row:
+                row["tokens_per_second"] = token_speed(row, now - last_row)
             done_here = done - compiled_at
             left = (now - learning) / done_here * (self.iterations - done) if done_here else float("nan")
             self.display.update(self.display_row(row), left)

@@ -64,7 +64,7 @@ def train(
     steps: int | str | None = None,
     seeds: int | Sequence[int] | None = None,
     behaviour: Behaviour | str | None = None,
-    rewards: Rewards | str | None = None,
+    rewards: Rewards | str | Callable[..., Any] | Sequence[Any] | None = None,
     memory: Memory | str | None = None,
     tasks: Tasks | str | None = None,
     starts: Starts | str | None = None,
@@ -75,6 +75,7 @@ def train(
     data: str | os.PathLike[str] | Sequence[Mapping[str, Any]] | None = None,
     evaluate: Any = None,
     held_out: float | None = None,
+    reward_weights: Sequence[float] | float | None = None,
     opponent: str | os.PathLike[str] | None = None,
     visits: bool = False,
     evaluation_actions: Literal["auto", "greedy", "sampled"] = "auto",
@@ -105,7 +106,8 @@ def train(
     `agent`: an agent, its name, or `None` for one that suits. `environment`: an id, a `forage.core.ports.Environment`,
     a class, a function that makes one `gymnasium.Env`, or one that builds a batch on the host from a number of
     environments. `steps` are of each seed: `500_000` or `"500k"`. `behaviour`, `rewards`, `memory`, `tasks`, `starts`:
-    parts for the ports, or their names. `options`: those of the agent, such as `learning_rate=1e-3`, as in
+    parts for the ports, or their names. `rewards` may also be reward functions, which judge answers of text, or their
+    names, with `reward_weights`. `options`: those of the agent, such as `learning_rate=1e-3`, as in
     `agent_options`. `sweep={"learning_rate": [...]}`, `wrap=["frame-stack:4", "time-limit:200"]` (the first is
     innermost).
 

@@ -135,7 +135,7 @@ def play_problems(talk: Talk, environment: TextEnvironment) -> Iterator[Conversa
                     written = (*written[:-1], environment.ends)
                 action[0, : len(written)] = np.array(written, np.int32) + 1
             step, observation = environment.step(action)
-            if step.terminated[0]:
+            if step.terminated[0] or step.truncated[0]:
                 yield environment.conversations()[0]
     finally:
         environment.close()

@@ -82,6 +82,31 @@ def nothing(x):
     return None
 
 
+def reward(completions):
+    return [0.0] * len(completions)
+
+
+def words(completions):
+    return "good"
+
+
+def one(completions):
+    return [1.0]
+
+
+def solves(completions, solution):
+    return [0.0] * len(completions)
+
+
+def breaks(completions):
+    return {}["right"]
+
+
+async def waits(completions):
+    import asyncio
+    await asyncio.sleep(1e6)
+
+
 value = 3
 """
 
@@ -110,6 +135,8 @@ SETTINGS = {
     "opponent.json": '{"agent": "ppo", "environment": "CartPole-v1", "opponent": 3}',
     "study.toml": 'agents = ["ppo"]\nenvironments = ["CartPole-v1"]\nseeds = "many"',
     "pairs.toml": 'agents = ["sac"]\nenvironments = ["CartPole-v1"]',
+    "prompts.jsonl": '{"prompt": "1 + 1 = ", "answer": "2"}\n{"prompt": "1 + 2 = ", "answer": "3"}\n',
+    "bare.jsonl": '{"text": "1 + 1 = 2"}\n',
     "mark.json": '\ufeff{"agnet": "ppo"}',
 }
 

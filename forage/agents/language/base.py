@@ -75,6 +75,7 @@ class LanguageAgent(Agent):
     on_policy: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
     whole_episodes: ClassVar[bool] = True
+    leaves_out: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {
         "temperature": Range(0),
         "top_p": Range(0, 1),

@@ -47,7 +47,7 @@ def check_correction(agent: Any, rule: str, floor: Any, ceiling: Any) -> None:
 
 
 def lost_answers(batch: Batch) -> Bool[Array, " env"]:
-    """Return a mask of the conversations that failed: the sampler lost an answer, and all after it."""
+    """Return a mask of the conversations that were lost: the sampler lost an answer, or it has no reward."""
     return (batch.experience.source == GONE).any(0)
 
 

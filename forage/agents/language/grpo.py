@@ -50,7 +50,6 @@ from forage.ops.tokens.advantages import (
     GROUPS,
     advantage_of_those_there,
     all_alike,
-    group_advantage,
     group_weight,
 )
 from forage.ops.tokens.divergence import ESTIMATORS, kl_estimate, kl_loss
@@ -58,6 +57,8 @@ from forage.ops.tokens.lengths import overlong
 from forage.ops.tokens.losses import LOSSES, high_entropy
 from forage.ops.tokens.masks import AGGREGATIONS, aggregate, token_mean, where_mask
 
+UNFINISHED = "unfinished"
+"""The name of the number of an environment that is 1 where an answer was cut before its end."""
 BOUNDS = {"clip_low": "low", "clip_high": "high", "ratio_cap": "ceiling"}
 """The options that bound a ratio, with the argument of a loss that each one is."""
 
@@ -124,7 +125,7 @@ class GRPO(LanguageAgent):
     replays: ClassVar[bool] = True
     outcomes: ClassVar[bool] = True
     corrects_sampler: ClassVar[bool] = True
-    """Its loss is a sum over tokens that a `correction` can weigh."""
+    """Its loss is a sum over tokens that a `correction` can weigh, and answers that were lost leave their group."""
     ranges: ClassVar[Ranges] = {
         **LanguageAgent.ranges,
         "group_size": Range(2),
@@ -174,8 +175,14 @@ class GRPO(LanguageAgent):
     )  # last share of the longest answer, in which answers are
     # paid less, up to 1 (DAPO's overlong penalty, 0.2 there); 0: none
     best_of: int = equinox.field(static=True, default=4)  # k, of the advantages pass@k and max@k
+    mask_unfinished: bool = equinox.field(static=True, default=False)  # answers that were cut at their longest teach
+    # nothing, and still count in the mean of their group
     correction: str | None = equinox.field(static=True, default=None)  # how answers of another sampler are corrected
     # for: token-truncate, token-mask, sequence-truncate, sequence-mask or uncorrected; none: the policy draws them
+
+    @property
+    def leaves_out(self) -> bool:  # type: ignore[override]
+        return self.corrects_sampler
 
     @property
     def group(self) -> int:
@@ -195,6 +202,8 @@ class GRPO(LanguageAgent):
         self.check_estimator()
         if self.correction is not None:
             check_correction(self, self.correction, self.correction_floor, self.correction_ceiling)
+        if self.mask_unfinished and UNFINISHED not in spec.info_names:
+            raise ForageError(f"{spec.name} does not tell which answers were cut; leave out mask_unfinished.")
         if self.advantage == "remax" and not self.needed_behaviour:
             raise ForageError(
                 "The advantage remax compares with a greedy answer; use the agent remax, which writes one."
@@ -240,33 +249,33 @@ class GRPO(LanguageAgent):
         self, state: LanguageState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[LanguageState, Metrics, Float[Array, " env"]]:
         lesson, rows = self.with_log_probabilities(state, self.collect_answers(batch)), self.rows(batch)
-        reward = self.penalised_rewards(batch, rows)
+        reward, gone = self.penalised_rewards(batch, rows), self.lost(batch)
         grouped = self.group_values(batch, reward)
         lesson = self.assign_credit(batch, lesson, grouped)
         state, metrics = self.descend(state, lesson, self.rate(clock), key)
         said = {
-            "reward": (reward[: self.num_envs] if self.correction is None else grouped).mean(),
+            "reward": token_mean(grouped, ~gone),
             "best": grouped.max(1).mean(),
             "zero_variance": all_alike(self.group_values(batch, outcomes(batch.experience))).mean(),
             "length": rows.wrote.sum() / jnp.maximum(rows.wrote.any(1).sum(), 1),
         }
         if self.correction is not None:
-            said["lost"] = self.lost(batch).mean()
+            said["lost"] = gone.mean()
         size = advantage_size(lesson.advantage, lesson.rows.wrote, self.rollout_length)
         return state, metrics | said, size[: len(reward)]
 
     def group_values(self, batch: Batch, value: Float[Array, " env"]) -> Float[Array, "group answer"]:
         """Return a number of each conversation of the rollout, group by group; a lost one has the others' mean."""
-        found = value[: self.num_envs].reshape(-1, self.group_size)
-        if self.correction is None:
-            return found
-        gone = self.lost(batch)
+        found, gone = value[: self.num_envs].reshape(-1, self.group_size), self.lost(batch)
         return jnp.nan_to_num(jnp.where(gone, found.mean(1, keepdims=True, where=~gone), found))
 
     def collect_answers(self, batch: Batch) -> LossInputs:
         """Return the answers of a rollout, before they are compared."""
         rows = self.rows(batch)
-        own = (batch.experience.source == AGENT).reshape(-1).astype(jnp.float32)
+        own = batch.experience.source == AGENT
+        if self.mask_unfinished:
+            own &= ~(batch.experience.info[UNFINISHED] == 1).any(0)
+        own = own.reshape(-1).astype(jnp.float32)
         nothing, older = jnp.zeros_like(rows.sampled), jnp.zeros(len(own), bool)
         if isinstance(batch.replay, Replay):
             older = jnp.tile(batch.replay.older, self.rollout_length)
@@ -291,10 +300,7 @@ class GRPO(LanguageAgent):
         if self.kl_placement == "reward-sequence":
             paid = reward - price[: reward.size, 0].reshape(reward.shape)
         outcome = self.group_values(batch, outcomes(batch.experience))
-        if self.correction is None:
-            compared = self.answer_advantages(paid, outcome)
-        else:
-            compared = self.present_advantages(paid, ~self.lost(batch), outcome)
+        compared = self.answer_advantages(paid, outcome, ~self.lost(batch))
         advantage, weight, _ = replay_advantages(batch, *compared)
         weight = jnp.tile(weight, turns) * lesson.weight
         each = jnp.tile(advantage, turns)[:, None]
@@ -309,14 +315,18 @@ class GRPO(LanguageAgent):
         return lesson._replace(advantage=each, weight=weight)
 
     def answer_advantages(
-        self, reward: Float[Array, "group answer"], outcome: Float[Array, "group answer"] | None = None
+        self,
+        reward: Float[Array, "group answer"],
+        outcome: Float[Array, "group answer"] | None = None,
+        there: Bool[Array, "group answer"] | None = None,
     ) -> tuple[Float[Array, "group answer"], Array]:
-        """Return the advantage of each answer, and its weight.
+        """Return the advantage of each answer among those that are `there`, and its weight, 0 for a lost one.
 
         `outcome`: how right each answer is, where the reward is something else; it says which groups are all alike.
         """
-        advantage = group_advantage(self.advantage, reward, **self.numbers(reward))
-        return advantage, self.kept_groups(reward if outcome is None else outcome)
+        there = jnp.ones(reward.shape, bool) if there is None else there
+        advantage, weight = advantage_of_those_there(self.advantage, reward, there, **self.numbers(reward))
+        return advantage, weight * self.kept_groups(reward if outcome is None else outcome)
 
     def numbers(self, reward: Float[Array, "group answer"]) -> dict[str, Any]:
         """Return the arguments of the named advantage."""
@@ -331,18 +341,8 @@ class GRPO(LanguageAgent):
         return weight.at[:, 0].set(0.0) if self.advantage == "remax" else weight
 
     def lost(self, batch: Batch) -> Bool[Array, "group answer"]:
-        """Return a mask of the conversations of a rollout that failed because the sampler lost one of their answers."""
+        """Return a mask of the conversations of a rollout that were lost: an answer, or its reward, did not come."""
         return lost_answers(batch)[: self.num_envs].reshape(-1, self.group_size)
-
-    def present_advantages(
-        self,
-        reward: Float[Array, "group answer"],
-        there: Bool[Array, "group answer"],
-        outcome: Float[Array, "group answer"] | None = None,
-    ) -> tuple[Float[Array, "group answer"], Array]:
-        """Return the advantage of each answer, and its weight, among those that are there. `outcome`: as above."""
-        advantage, weight = advantage_of_those_there(self.advantage, reward, there, **self.numbers(reward))
-        return advantage, weight * self.kept_groups(reward if outcome is None else outcome)
 
     def with_log_probabilities(self, state: LanguageState, lesson: LossInputs) -> LossInputs:
         """Return the lesson with the log-probabilities of the policies that it is compared with."""
@@ -410,6 +410,8 @@ class GRPO(LanguageAgent):
             "moved": token_mean(jnp.abs(ratio - 1), mask),
             "sampler_gap": token_mean(jnp.abs(now - rows.sampled), drawn),
         }
+        if self.loss == "clip":
+            metrics["clipped"] = self.clip_share(ratio, lesson.advantage, mask)
         metrics |= mismatch | more
         if isinstance(state.reference, Transformer):
             apart = self.divergences(network, state, lesson, scores)
@@ -417,6 +419,16 @@ class GRPO(LanguageAgent):
             if self.kl_placement == "loss":
                 loss = loss + self.divergence * self.aggregate_loss(apart, lesson, mask)
         return loss - self.entropy_coefficient * metrics["entropy"], metrics
+
+    def clip_share(
+        self, ratio: Float[Array, "row new"], advantage: Float[Array, "row #new"], mask: Bool[Array, "row new"]
+    ) -> Float[Array, ""]:
+        """Return the share of tokens whose ratio is beyond the bound in the direction of their advantage."""
+        usual = inspect.signature(LOSSES[self.loss]).parameters
+        given = {"low": self.clip_low, "high": self.clip_high}
+        low, high = (usual[name].default if own is None else own for name, own in given.items())
+        beyond = jnp.where(advantage > 0, ratio > 1 + high, (advantage < 0) & (ratio < 1 - low))
+        return token_mean(beyond.astype(jnp.float32), mask)
 
     def divergences(
         self, network: Transformer, state: LanguageState, lesson: LossInputs, scores: Scores

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.agents.language.base import AnswerRows, LanguageAgent, LanguageState, advantage_size
+from forage.agents.language.correction import lost_answers
 from forage.agents.language.descent import descend
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
@@ -88,6 +89,7 @@ class PPOLanguage(LanguageAgent):
     """
 
     example: ClassVar[str] = "forage train ppo-language text:addition --env.level 2"
+    leaves_out: ClassVar[bool] = True
     ranges: ClassVar[Ranges] = {
         **LanguageAgent.ranges,
         "discount": Range(0, 1),
@@ -136,7 +138,11 @@ class PPOLanguage(LanguageAgent):
         (learned, critic), inner, said = descend(
             loss, (learned, state.critic), state.optimiser, optimiser, lesson, self.epochs, self.minibatches, key
         )
-        said |= {"reward": reward.mean(), "length": rows.wrote.sum() / jnp.maximum(rows.wrote.any(1).sum(), 1)}
+        there = ~lost_answers(batch)
+        said |= {
+            "reward": jnp.sum(reward, where=there) / jnp.maximum(there.sum(), 1),
+            "length": rows.wrote.sum() / jnp.maximum(rows.wrote.any(1).sum(), 1),
+        }
         size = advantage_size(lesson.advantage, rows.wrote, self.rollout_length)
         return state._replace(network=lora.combine_adapters(learned, fixed), optimiser=inner, critic=critic), said, size
 

@@ -37,6 +37,7 @@ class SFT(TextLearner):
     example: ClassVar[str] = "forage train sft text:addition --env.level 2"
     usual_behaviour: ClassVar[str] = "expert-text"
     texts: ClassVar[tuple[str, ...]] = ("messages", "completion", "text")
+    leaves_out: ClassVar[bool] = True
     choices: ClassVar[Choices] = {"aggregation": MEANS}
 
     aggregation: str = equinox.field(static=True, default="token-mean")  # how losses of tokens become one number:

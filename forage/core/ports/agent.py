@@ -109,6 +109,9 @@ class Agent(Recurrent, Offline, Grouping, Estimating, Lagging):
     dropped.
     """
 
+    leaves_out: ClassVar[bool] = True
+    """Steps that were lost (`HostEnvironment.lost`) are neither learned from nor compared with others."""
+
     joint: ClassVar[bool] = False
     """It learns from the experience of a whole team: the leaves of its rollouts and batches are `time batch agent ...`.
 

@@ -24,6 +24,8 @@ FILES = (
 class HuggingFace(Tokenizer):
     """A tokenizer from a directory of Hugging Face's. It is saved byte for byte in its original form."""
 
+    hides_special = True
+
     def __init__(self, directory: Path):
         try:
             import tokenizers

@@ -31,6 +31,7 @@ class Tokenizer:
     begin: int | None = None  # begins one
     opens: tuple[int, ...] = ()  # put before a text that no template makes: `begin`, where the tokenizer does so
     template: str | None = None  # what makes one text of a dialogue, for Jinja
+    hides_special: bool = False  # what reward functions read of an answer is without the names of special tokens
 
     @staticmethod
     def load(directory: str | Path) -> Tokenizer:

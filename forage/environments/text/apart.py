@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 
+from forage.core.errors import ForageError
 from forage.environments.text.process import LENGTH, receive
 
 
@@ -46,9 +47,11 @@ def main() -> None:
 
     try:
         function = pickle.loads(receive(source))
+    except ForageError as error:
+        return answer((str(error), True))
     except Exception as error:
-        return answer(f"{type(error).__name__}: {error}")
-    answer("")
+        return answer((f"{type(error).__name__}: {error}", False))
+    answer(("", True))
     while packed := receive(source):
         # An answer leaves the process as a plain tuple, so that no class of a person's has to be loaded to read it.
         answer(tuple(function(*pickle.loads(packed))))

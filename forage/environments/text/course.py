@@ -54,8 +54,9 @@ class Words(NamedTuple):
     def encode(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer.encode(text))
 
-    def decode(self, tokens: Sequence[int]) -> str:
-        return self.tokenizer.decode([token for token in tokens if token not in self.stop], special=True)
+    def decode(self, tokens: Sequence[int], hides: bool = False) -> str:
+        """Return the text of an answer without its end. `hides`: and without the names of special tokens."""
+        return self.tokenizer.decode([token for token in tokens if token not in self.stop], special=not hides)
 
     def trim_action(self, tokens: np.ndarray) -> tuple[int, ...]:
         """Return the tokens of an action, up to and including the stop token."""
@@ -82,7 +83,7 @@ class Words(NamedTuple):
         """
         longest, written = 1, 1
         for number in range(PROBED):
-            read = self.form.begin(world.begin(Start(levels[number % len(levels)], number)))
+            read = world.open(self.form, world.begin(Start(levels[number % len(levels)], number)))
             if not world.known:
                 longest = max(longest, len(read.tokens))
                 if number < PROBED_UNKNOWN:
@@ -113,7 +114,7 @@ class Course(NamedTuple):
 
     def begin_episode(self, world: World, start: Start, prompt: str | Dialogue, hint: float) -> EpisodeSlot:
         """Return the first state of an episode, after its world has given its prompt."""
-        given, read = self.words.hint_tokens(world, hint), self.words.form.begin(prompt)
+        given, read = self.words.hint_tokens(world, hint), world.open(self.words.form, prompt)
         context = (*read.tokens, *given)
         if len(context) > self.context:
             raise ForageError(
@@ -145,6 +146,11 @@ class Course(NamedTuple):
     def ended(self, tokens: Sequence[int]) -> bool:
         """Return whether the last of some tokens ends a text."""
         return bool(tokens) and tokens[-1] in self.words.stop
+
+    def is_unfinished(self, slot: EpisodeSlot) -> bool:
+        """Return whether an answer of an episode used up its tokens without an end."""
+        parts = [tuple(token for part in slot.written for token in part)] if self.chunks else slot.written
+        return any(len(part) >= self.longest and not self.ended(part[: self.longest]) for part in parts)
 
     def apply_chunk(self, slot: EpisodeSlot, own: tuple[int, ...], reply: Callable[[str], WorldReply]) -> EpisodeSlot:
         """Return the episode after a chunk of its answer; a complete answer is judged."""

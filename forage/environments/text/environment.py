@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Bool, PyTree
 
 from forage.core.errors import ForageError, nearest
 from forage.core.host import Conversation, HostEnvironment, HostStep
@@ -28,17 +28,22 @@ from forage.environments.text.course import OVERFLOWN, Course, EpisodeSlot, Word
 from forage.environments.text.form import HISTORIES, Form, read_variables
 from forage.environments.text.games import GAMES
 from forage.environments.text.opening import GYM, family, is_own
+from forage.environments.text.own import prompts
+from forage.environments.text.own.prompts import Prompts, PromptWorld
+from forage.environments.text.own.scoring import SECONDS, Scorer
 from forage.environments.text.process import processors
 from forage.environments.text.record import Record
 from forage.environments.text.sets import SHARE, SPLITS
 from forage.environments.text.tools.native import Native, native_form
 from forage.environments.text.worlds import Start, WorldReply
 
-INFO = ("format", "truth", "turns", "tokens", "overflow")
+INFO = ("format", "truth", "turns", "tokens", "overflow", "unfinished")
 FAILURES = "verifier_failures"  # the metric that counts answers without a verdict
 KINDS = 10  # of reasons for that which are told of, at most
 UNLIMITED = 2**31 - 1
 ROLES = 2  # a caller of tools, and a solver
+RESPONSE = 512, 64  # tokens of an answer to a prompt of a file: with a tokenizer of a directory, and with Forage's own
+REWARD = "reward_"  # the beginning of the name of a number that a reward function gave
 
 
 class TextEnvironment(HostEnvironment):
@@ -53,12 +58,16 @@ class TextEnvironment(HostEnvironment):
     - Reward: 1 for a right answer; of a game, what its rules say.
     - Terminated: after `turns` steps. What is over before that waits, so that episodes that began together end
       together, and groups of them stay together.
-    - Info, at the last step: `format` and `truth` of the answer apart, `turns` taken, `tokens` written, and `overflow`,
-      1 where what was said no longer fitted into the context and the episode was over for that. With tools and in most
-      games also `executed`, at each text's step: 1 where its call, command or answer could be carried out, else 0. The
-      last step has the last text's.
+    - Info, at the last step: `format` and `truth` of the answer apart, `turns` taken, `tokens` written, `overflow`,
+      1 where what was said no longer fitted into the context and the episode was over for that, and `unfinished`, 1
+      where an answer had no end when its tokens were used up. With tools and in most games also `executed`, at each
+      text's step: 1 where its call, command or answer could be carried out, else 0. The last step has the last text's.
 
     Evaluation plays problems that are held out from training.
+
+    In place of problems there may be prompts of a file, and in place of the verifier reward functions (`scoring.py`).
+    Then the reward is theirs, info has each one's as `reward_NAME`, and there is neither `format` nor `truth`. An
+    answer without a reward is `lost`: its episode is truncated, and whoever compares answers leaves it out.
 
     A hint is the beginning of the reference, behind the prompt: the policy goes on from there, the verifier reads hint
     and answer as one text, and `tokens` counts the policy's own. Evaluation gives none.
@@ -98,12 +107,17 @@ class TextEnvironment(HostEnvironment):
         parallel: int = 0,
         calls: str = "",
         rows: Sequence[Mapping[str, Any]] | str | None = None,
+        evaluate: str = "",
+        rewards: Sequence[str] | str = (),
+        reward_weights: Sequence[float] | float = (),
+        reward_seconds: float = SECONDS,
         **options: Any,
     ):
         """Make `num_envs` conversations of one kind.
 
         Args:
-            target: A family of problems such as `addition`, `reasoning-gym:NAME`, or a game such as `wordle`.
+            target: A family of problems such as `addition`, `reasoning-gym:NAME`, a game such as `wordle`, or a file of
+                rows with prompts, such as `prompts.jsonl`.
             num_envs: How many conversations go on side by side.
             name: The id, for messages.
             level: Which level problems are of, or the first and the last as in `0-3`.
@@ -111,7 +125,8 @@ class TextEnvironment(HostEnvironment):
             tools: Names of tools that may be called before an answer.
             turns: Texts that are written in an episode, at most; 0 for 1, 3 with tools, 10 in games.
             context: Tokens that are read at most; 0 for what the texts take.
-            response: Tokens that are written in a turn, at most; 0 for what the references take.
+            response: Tokens that an answer has at most; 0 for what the references take, and for prompts of a file 512,
+                or 64 with Forage's own tokenizer.
             tokenizer: `forage`, or a directory that has one.
             chat: Texts are put into the tokenizer's chat template; a context is what it gives for the whole dialogue.
             system: With chat, the system prompt of conversations that have none.
@@ -135,6 +150,11 @@ class TextEnvironment(HostEnvironment):
             calls: With chat, the form of calls of tools: the `template`'s, or `forage`'s, <call>name: text</call>; by
                 default the template's, where it has one that Forage reads.
             rows: Of a class whose methods are tools, the arguments of each `reset`: a JSONL file, or mappings.
+            evaluate: With prompts of a file, a second file whose prompts evaluation plays; without one a share of the
+                first, `held_out`.
+            rewards: Reward functions that judge the answers, each as `file.py:name` or `module:name`.
+            reward_weights: The weight of each in the reward; 1 each unless it is given.
+            reward_seconds: Seconds that reward functions have for the answers of a step.
             options: A game's own, or those of a person's class.
         """
         name = name or f"text:{target}"
@@ -158,12 +178,22 @@ class TextEnvironment(HostEnvironment):
         paid = float(team) if roles else None
         if team != 1 and not roles:
             raise ForageError(f"{name} has one role, so nothing is paid to a team; give --env.roles true, or no team.")
-        world = worlds.make_world(target, used, turns, instruct, held_out, options, None, paid, native, rows)
-        rest = (
-            worlds.make_world(target, used, turns, instruct, held_out, options, world, paid, native, rows)
-            for _ in range(num_envs - 1)
-        )
-        self.worlds = [world, *rest]
+        self.prompts: Prompts | None = None
+        if prompts.is_file(target):
+            others = {"tools": used, "turns": turns > 1, "instruct": instruct, "roles": roles, "hints": hints}
+            if alien := next((one for one, value in {**others, "rows": rows, **options}.items() if value), ""):
+                raise ForageError(f"{name} has prompts of a file, and no option {alien}; leave it out.")
+            self.worlds: list[Any] = [PromptWorld() for _ in range(num_envs)]
+        else:
+            if evaluate:
+                raise ForageError(f"{name} makes its own problems for evaluation; a second file goes with a first one.")
+            first_world = worlds.make_world(target, used, turns, instruct, held_out, options, None, paid, native, rows)
+            rest = (
+                worlds.make_world(target, used, turns, instruct, held_out, options, first_world, paid, native, rows)
+                for _ in range(num_envs - 1)
+            )
+            self.worlds = [first_world, *rest]
+        world: worlds.World = self.worlds[0]
         toolbox = getattr(world, "toolbox", None)
         schemas = toolbox.schemas() if toolbox is not None and toolbox.native else ()
         self.form = Form(self.tokenizer, bool(chat), system, schemas, variables, date or today(self.tokenizer), history)
@@ -172,6 +202,15 @@ class TextEnvironment(HostEnvironment):
             raise ForageError(f"The tokenizer {tokenizer} has no token that ends a text, and without one none can end.")
         self.ends = self.stop[0]
         words = Words(self.form, self.stop)
+        if isinstance(world, PromptWorld):
+            self.prompts = prompts.read_prompts(target, evaluate, held_out, self.form, context)
+            prompts.tell_left_out(name, self.prompts, context)
+            for one in self.worlds:
+                one.prompts = self.prompts
+            number = len(self.prompts.rows[SPLITS[0]])
+            self.problems = min(self.problems, number) or number
+            response = response or RESPONSE[tokenizer == named.FORAGE]
+            context = context or self.prompts.longest
         if last >= world.levels:
             raise ForageError(f"{name} has levels 0 to {world.levels - 1}, not {last}; give one of these as level.")
         self.turns, self.split = world.turns, SPLITS[0]
@@ -216,11 +255,46 @@ class TextEnvironment(HostEnvironment):
         at_a_time = min(int(parallel) or processors(), self.num_envs)
         self._threads = ThreadPoolExecutor(at_a_time) if world.waits and at_a_time > 1 else None
         self._told: set[str] = set()  # for which kinds of reasons an answer without a verdict has been told of
+        self._row_seed, self._place = [0, 0], 0  # of the order in which a file's rows come, and how many came
+        self._unscored = np.zeros(self.num_envs, bool)  # episodes under way whose answer got no reward
+        self._lost: np.ndarray | None = None
+        self.scorer: Scorer | None = None
+        if rewards:
+            self.scorer = self._make_scorer(rewards, reward_weights, reward_seconds)
+        elif reward_weights != () or reward_seconds != SECONDS:
+            raise ForageError(f"{name} has no reward functions, which weights are for; name them with --rewards.")
+
+    def _make_scorer(self, rewards: Any, weights: Any, seconds: float) -> Scorer:
+        """Load the reward functions. Raise `ForageError` where answers have no columns for them."""
+        world = self.worlds[0]
+        if (self.turns > 1 and not self.chunks) or not isinstance(world, PromptWorld | worlds.Question):
+            raise ForageError(
+                f"Reward functions judge single answers, and those of {self.name} are told by its own rules; take "
+                f"prompts of a file, or problems without tools."
+            )
+        if isinstance(world, PromptWorld):
+            columns = world.prompts.columns
+        else:
+            world.begin(Start(self.levels[0], 0))
+            assert world.problem is not None
+            columns = ("answer", *world.problem.data)
+        named = rewards.split(",") if isinstance(rewards, str) else [str(one) for one in rewards]
+        each = [weights] if isinstance(weights, int | float) else list(weights)
+        return Scorer(named, each, columns, seconds)
 
     @property
     def info_names(self) -> tuple[str, ...]:
-        own = INFO if self.worlds[0].verified else INFO[2:]  # a game has no verifier
-        return (*own, *self.worlds[0].names)
+        own = INFO if self.worlds[0].verified and self.scorer is None else INFO[2:]  # a game has no verifier
+        given = () if self.scorer is None else tuple(REWARD + one for one in self.scorer.names)
+        return (*own, *self.worlds[0].names, *given)
+
+    @property
+    def lost(self) -> Bool[np.ndarray, " env"] | None:
+        return self._lost
+
+    @property
+    def lost_reason(self) -> str:
+        return "answers had no reward" + (f", as {self.scorer.newest}" if self.scorer and self.scorer.newest else "")
 
     @property
     def info_seen(self) -> tuple[str, ...]:
@@ -258,18 +332,23 @@ class TextEnvironment(HostEnvironment):
         observation: Any = self.reset(0)
         while True:
             step, observation = self.step(observation["reference"])
-            if step.terminated[0]:
+            if step.terminated[0] or step.truncated[0]:
                 return self.conversations()[0]
 
     def metrics(self) -> dict[str, np.ndarray]:
-        world = self.worlds[0]
-        if not isinstance(world, worlds.Question):
-            return {}
-        return {FAILURES: np.float32(world.guard.failures.total())}  # type: ignore[dict-item]
+        world, found = self.worlds[0], {}
+        if self.scorer is not None:
+            counts = {"reward_failures": self.scorer.failures.total(), "unscored": self.scorer.unscored}
+            found = counts | self.scorer.metrics
+        elif isinstance(world, worlds.Question):
+            found = {FAILURES: world.guard.failures.total()}
+        return {one: np.float32(value) for one, value in found.items()}  # type: ignore[misc]
 
     def close(self) -> None:
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
+        if self.scorer is not None:
+            self.scorer.close()
         for world in self.worlds:
             world.close()
 
@@ -277,11 +356,22 @@ class TextEnvironment(HostEnvironment):
 
     def _draw_start(self, seed: int | None) -> Start:
         """Return the start of a seed; without one, the next of this environment's own."""
+        if self.prompts is not None and seed is None:
+            return self._next_row()
         generator = self._generator if seed is None else np.random.default_rng(seed)
         number = int(generator.integers(self.problems or UNLIMITED))
         if self.problems and self.split == SPLITS[0]:
             return self._numbered_start(number)
         return Start(int(generator.choice(self.levels)), number, self.split)  # type: ignore[arg-type]
+
+    def _next_row(self) -> Start:
+        """Return the start of the next row of a file, in passes over all of them, each in an order of its own."""
+        assert self.prompts is not None
+        rows = self.problems if self.split == SPLITS[0] else len(self.prompts.rows[SPLITS[1]])
+        turn, place = divmod(self._place, rows)
+        self._place += 1
+        order = np.random.default_rng([*self._row_seed, turn]).permutation(rows)
+        return Start(0, int(order[place]), self.split)  # type: ignore[arg-type]
 
     def _numbered_start(self, number: int) -> Start:
         """Return the start of one of the numbered problems; levels take turns."""
@@ -302,7 +392,9 @@ class TextEnvironment(HostEnvironment):
         return self.course.response
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
-        self._generator = np.random.default_rng([seed, self.split == SPLITS[1]])
+        self._row_seed, self._place = [seed, int(self.split == SPLITS[1])], 0
+        self._unscored[:] = False
+        self._generator = np.random.default_rng(self._row_seed)
         for index in range(self.num_envs):
             self._begin_at(index, self._draw_start(None))
         return self._stack_contexts()
@@ -315,9 +407,13 @@ class TextEnvironment(HostEnvironment):
 
     def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
         rewards = np.zeros(self.num_envs, np.float32)
-        info = {one: np.full(self.num_envs, np.nan, np.float32) for one in (*INFO, *self.worlds[0].names)}
+        names = self.info_names
+        info = {one: np.full(self.num_envs, np.nan, np.float32) for one in (*INFO, *names)}
         before = list(self._slots)
         self._slots = self._advance_all(np.asarray(action))
+        self._at = None
+        overflown = [slot.said is OVERFLOWN for slot in self._slots]
+        self._score(np.array([after.over and not slot.over for slot, after in zip(before, self._slots, strict=True)]))
         for index, (slot, after) in enumerate(zip(before, self._slots, strict=True)):
             self._warn_of(after)
             rewards[index] = 0 if slot.over else after.said.reward
@@ -325,18 +421,20 @@ class TextEnvironment(HostEnvironment):
                 for one, value in after.said.told.items():
                     info[one][index] = value
             if after.turn == self.turns:
-                overflow = float(after.said is OVERFLOWN)
-                values = after.said.format, after.said.truth, len(after.written), sum(map(len, after.written)), overflow
+                written, open_ended = sum(map(len, after.written)), self.course.is_unfinished(after)
+                values = after.said.format, after.said.truth, len(after.written), written, overflown[index], open_ended
                 for one, value in zip(INFO, values, strict=True):
                     info[one][index] = value
         ended = np.array([slot.turn == self.turns for slot in self._slots])
         led = self._stack_contexts()
+        lost = ended & self._unscored
         for index in np.flatnonzero(ended).tolist():
-            last = self._slots[index].said
-            self._records[index].end(self.worlds[index], last, last is OVERFLOWN)
+            self._records[index].end(self.worlds[index], self._slots[index].said, overflown[index])
             self._begin_at(index, self._draw_start(None))
-        said = {one: info[one] for one in self.info_names}
-        step = Step(led, rewards, ended, np.zeros(self.num_envs, bool), said)  # type: ignore[arg-type]
+        self._lost = lost if lost.any() else None
+        self._unscored &= ~ended
+        said = {one: info[one] for one in names}
+        step = Step(led, rewards, ended & ~lost, lost, said)  # type: ignore[arg-type]
         return HostStep(step, self._stack_contexts() if ended.any() else led)
 
     def _advance_all(self, action: np.ndarray) -> list[EpisodeSlot]:
@@ -358,6 +456,54 @@ class TextEnvironment(HostEnvironment):
         """Return the episode of one environment after a turn's tokens, and note its number for errors."""
         self._at = index
         return self._advance_one(index, tokens)
+
+    def _score(self, judged: np.ndarray) -> None:
+        """Have the reward functions judge the answers of some environments."""
+        if self.scorer is None or not judged.any():
+            return
+        indices = np.flatnonzero(judged).tolist()
+        prompted, columns = self._rows(indices)
+        ids = [[token for part in self._slots[index].written for token in part] for index in indices]
+        hides, names = self.form.tokenizer.hides_special, self.scorer.names
+        said: list[Any] = [
+            self.course.words.decode([*self._slots[index].given, *own], hides)
+            for index, own in zip(indices, ids, strict=True)
+        ]
+        if isinstance(prompted[0], list):
+            said = [[{"role": "assistant", "content": one}] for one in said]
+        batch = columns | {"prompts": prompted, "completions": said, "completion_ids": ids}
+        scored = self.scorer.score(batch, self._state())
+        for place, index in enumerate(indices):
+            each = dict(zip(names, scored.each[place].tolist(), strict=True))
+            words = ", ".join(f"{one} {value:g}" if value == value else f"{one} none" for one, value in each.items())
+            slot = self._slots[index]
+            told = {**slot.said.told, **{REWARD + one: value for one, value in each.items()}}
+            reply = slot.said._replace(reward=float(scored.reward[place]), told=told, words=words)
+            self._slots[index] = slot._replace(said=reply)
+            self._unscored[index] = scored.lost[place]
+            self._records[index].judge(reply, {one: values[place] for one, values in scored.extras.items()})
+        self._tell(self.scorer.newest, "has no reward and leaves its group", "reward_failures")
+        if (scored.lost & ~scored.failed).any():
+            self._tell("all reward functions returned None", "has no reward and leaves its group", "unscored")
+
+    def _rows(self, indices: Sequence[int]) -> tuple[list[Any], dict[str, list[Any]]]:
+        """Return the prompts of some environments, and the columns of their rows."""
+        if self.prompts is not None:
+            rows = [world.row for index in indices if isinstance(world := self.worlds[index], PromptWorld)]
+            return [row["prompt"] for row in rows], prompts.columns_of(rows, self.prompts.columns)
+        problems = [world.problem for index in indices if isinstance(world := self.worlds[index], worlds.Question)]
+        rows = [{"answer": one.answer, **one.data} for one in problems if one is not None]
+        asked: list[Any] = [self._records[index].said[0][1] for index in indices]
+        if self.form.chat:
+            asked = [[{"role": "user", "content": one}] for one in asked]
+        return asked, prompts.columns_of(rows, list(rows[0]))
+
+    def _state(self) -> dict[str, Any]:
+        """Return the fields of `trainer_state`; an evaluation counts as the end of a run."""
+        each = self.num_envs * self.turns
+        done, total = (1, 1) if self.clock is None else (self.clock.steps // each, -(-self.clock.total // each))
+        known = {"global_step": int(done), "max_steps": int(total), "epoch": None, "log_history": []}
+        return known | {"is_world_process_zero": True, "is_local_process_zero": True}
 
     def _advance_one(self, index: int, tokens: np.ndarray) -> EpisodeSlot:
         """Return the episode of one environment after a turn's tokens."""
@@ -381,13 +527,16 @@ class TextEnvironment(HostEnvironment):
                 f"turn is read and scored behind the context that it was written in; --env.history written keeps them.",
                 stacklevel=2,
             )
-        reason = slot.said.failure.rstrip(".")
+        self._tell(slot.said.failure, "could not be judged and is paid nothing", FAILURES)
+
+    def _tell(self, reason: str, became: str, metric: str) -> None:
+        """Warn of an answer without a verdict or reward, once for each reason, disregarding its numbers."""
+        reason = reason.rstrip(".")
         kind = "".join(letter for letter in reason if not letter.isdigit())
         if kind and kind not in self._told and len(self._told) < KINDS:
             self._told.add(kind)
             warnings.warn(
-                f"An answer in {self.name} could not be judged and is paid nothing, as {reason}. The metric {FAILURES} "
-                f"counts such answers.",
+                f"An answer in {self.name} {became}, as {reason}. The metric {metric} counts such answers.",
                 stacklevel=2,
             )
 
@@ -430,11 +579,21 @@ class TextEnvironment(HostEnvironment):
         return self._one(index)
 
     def _snapshot(self) -> bytes:
-        state = {"generator": self._generator.bit_generator.state, "slots": [save_slot(slot) for slot in self._slots]}
+        slots = [save_slot(slot) for slot in self._slots]
+        state: dict[str, Any] = {"generator": self._generator.bit_generator.state, "slots": slots}
+        if self.prompts is not None:
+            state["rows"] = [self.prompts.digest, self._row_seed, self._place]
         return dumps(state).encode()
 
     def _restore(self, snapshot: bytes) -> PyTree[np.ndarray]:
         state = json.loads(snapshot)
+        if self.prompts is not None:
+            digest, self._row_seed, self._place = state["rows"]
+            if digest != self.prompts.digest:
+                raise ForageError(
+                    f"The rows of {self.name} have changed since this run began; give it the file as it was, or train "
+                    f"anew."
+                )
         self._generator = np.random.default_rng(0)
         self._generator.bit_generator.state = state["generator"]
         for index, saved in enumerate(state["slots"]):
@@ -510,6 +669,8 @@ def canonical(id: str) -> str:
     """Return an id in its proper spelling. Raise `ForageError` for an unknown id."""
     if id.lower().startswith(GYM):
         return id
+    if prompts.is_file(id):
+        return prompts.full_path(id)
     if is_own(id):
         return full_target(id)
     if id.lower() not in {**FAMILIES, **GAMES}:

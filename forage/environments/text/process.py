@@ -53,13 +53,13 @@ class Process:
         self.listener.start()
         try:
             self._send(packed)
-            ready = self._answer(STARTING, "did not start")
+            fault, is_sentence = self._answer(STARTING, "did not start")
         except Silent as silent:
             self.end()
             raise ForageError(f"The process that {job} {silent}.") from None
-        if ready:
+        if fault:
             self.end()
-            raise ForageError(f"The process that {job} cannot load it: {ready}.")
+            raise ForageError(fault if is_sentence else f"The process that {job} cannot load it: {fault}.")
 
     def ask(self, question: Any, seconds: float, late: str) -> Any:
         """Return the answer to a question. Raise `Silent` if there is none; `late` is the reason after `seconds`."""

@@ -15,16 +15,22 @@ class Record:
 
     said: list[tuple[str, str]] = dataclasses.field(default_factory=list)  # who said what
     rewards: list[float] = dataclasses.field(default_factory=list)  # of each answer
+    notes: dict[str, str] = dataclasses.field(default_factory=dict)  # what reward functions logged of the last one
     ended: Conversation | None = None
 
     def begin(self, prompt: str | Dialogue) -> None:
         """Begin an episode."""
-        self.said, self.rewards = [("prompt", prompt if isinstance(prompt, str) else dialogue_text(prompt))], []
+        text = prompt if isinstance(prompt, str) else dialogue_text(prompt)
+        self.said, self.rewards, self.notes = [("prompt", text)], [], {}
 
     def add(self, answer: str, said: WorldReply) -> None:
         """Add an answer and the world's reply to it."""
         self.said += [("answer", answer), *([("reply", said.text)] if said.text else [])]
         self.rewards.append(float(said.reward))
+
+    def judge(self, said: WorldReply, notes: dict[str, str]) -> None:
+        """Set the reward of the last answer, and the values that reward functions logged of it."""
+        self.rewards[-1], self.notes = float(said.reward), notes
 
     def end(self, world: World, last: WorldReply, cut: bool) -> None:
         """End the episode. `last`: the last reply; `cut`: the context overflowed, and the last answer got no reward."""
@@ -32,7 +38,7 @@ class Record:
         # With tools, what an expert would answer at last, rather than what it would call.
         reference = Question.reference(world) if isinstance(world, Question) else ""
         words = "no longer fits into the context" if cut else verdict_words(last)
-        self.ended = Conversation(tuple(self.said), sum(paid), words, reference)
+        self.ended = Conversation(tuple(self.said), sum(paid), words, reference, tuple(self.notes.items()))
 
 
 def dialogue_text(dialogue: Dialogue) -> str:
@@ -44,6 +50,8 @@ def dialogue_text(dialogue: Dialogue) -> str:
 
 def verdict_words(said: WorldReply) -> str:
     """Return the verdict on an answer in words; empty if its reward is the only verdict."""
+    if said.words:
+        return said.words
     if said.failure:
         return f"not judged, as {said.failure}"
     if said.truth != said.truth:  # a game, or a problem that was not answered

@@ -18,6 +18,7 @@ from forage.core.errors import ForageError, nearest
 from forage.core.loading import load_class
 from forage.core.text.dialogue import Dialogue, Message
 from forage.environments.text import FAMILIES, games, tools
+from forage.environments.text.form import Context, Form
 from forage.environments.text.games import GAMES
 from forage.environments.text.games.game import EXECUTED
 from forage.environments.text.guard import Guard
@@ -49,6 +50,7 @@ class WorldReply(NamedTuple):
     truth: float = float("nan")  # of the answer
     told: Mapping[str, float] = {}  # other numbers of the text, or of the episode that it ends (`World.names`)
     failure: str = ""  # why a verifier reached no verdict
+    words: str = ""  # the verdict in words, where it is more than right or wrong
     messages: tuple[Message, ...] = ()  # the text as messages for a chat template, where it is not a user's
 
     @property
@@ -74,6 +76,10 @@ class World(ABC):
     @abstractmethod
     def reply(self, written: str) -> WorldReply:
         """Return the reply to a text."""
+
+    def open(self, form: Form, prompt: str | Dialogue) -> Context:
+        """Return the first context, made of the prompt that `begin` returned."""
+        return form.begin(prompt)
 
     def reference(self) -> str:
         """Return a text that an expert would write next; empty if no expert is known."""

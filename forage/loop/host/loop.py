@@ -218,6 +218,7 @@ class HostLoop:
         if agent.whole_episodes and self.episode_length.any():
             self.begin_episodes()
         clock, fresh = self.clock(self.steps), self.episode_length == 0
+        environment.clock = clock
         if self.starts is not None:
             self.starts.follow(clock)
         rollout, places, metrics = self.collect()
@@ -247,7 +248,7 @@ class HostLoop:
         Return the rollout (`time env ...`), the places that were visited, empty if visits are not counted, and the
         metrics of what was learned.
         """
-        environment, spec, watch = self.environment, self.spec, self.watch
+        agent, environment, spec, watch = self.agent, self.environment, self.spec, self.watch
         steps: list[Any] = []
         places: list[Any] = []
         losses = np.zeros((self.rollout_length, environment.num_envs), bool)
@@ -285,6 +286,11 @@ class HostLoop:
             lost = environment.lost
             if lost is not None:
                 losses[time] = lost
+                if not agent.leaves_out:
+                    raise ForageError(
+                        f"{type(agent).__name__} cannot leave out a step that was lost: {environment.lost_reason} in "
+                        f"{environment.name}. Mend that, or take an agent that can, such as grpo."
+                    )
                 source = np.where(self.for_agents(lost), GONE, np.asarray(source)).astype(np.int32)
             start_ids = self.start_ids()  # before other episodes begin
             if self.starts is not None:

@@ -417,8 +417,8 @@ def play_once(
             losses += 1
             if losses > MOST_LOST:
                 raise ForageError(
-                    f"{MOST_LOST} workers died or hung in one evaluation of {environment.name}, so it has no score; "
-                    f"mend its environments, and forage evaluate plays it again."
+                    f"{MOST_LOST} {environment.lost_reason} in one evaluation of {environment.name}, so it has no "
+                    f"score; mend its environments, and forage evaluate plays it again."
                 )
             again = lost & running
             total[again], length[again] = 0, 0

@@ -39,6 +39,7 @@ class AMPO(GRPO):
     the shape is LUFFY's (Yan et al., 2025, arXiv 2504.14945). The paper's formulas could not be looked up.
     """
 
+    leaves_out: ClassVar[bool] = False
     example: ClassVar[str] = (
         "forage train ampo text:countdown --env.problems 64 --memory teachers --memory.data one.npz,other.npz"
     )

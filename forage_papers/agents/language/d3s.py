@@ -55,9 +55,12 @@ class D3S(GRPO):
         return GRPO.learn(dataclasses.replace(self, **shares), state, batch, clock, key)
 
     def answer_advantages(
-        self, reward: Float[Array, "group answer"], outcome: Float[Array, "group answer"] | None = None
+        self,
+        reward: Float[Array, "group answer"],
+        outcome: Float[Array, "group answer"] | None = None,
+        there: Bool[Array, "group answer"] | None = None,
     ) -> tuple[Float[Array, "group answer"], Array]:
-        advantage, weight = super().answer_advantages(reward, outcome)
+        advantage, weight = super().answer_advantages(reward, outcome, there)
         return advantage, weight * varied_mask(advantage, self.answers)
 
     def objective(

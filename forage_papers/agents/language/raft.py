@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import equinox
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from forage.agents.language.grpo import GRPO
 from forage.core.ports.needs import Choices, Unused
@@ -40,8 +40,11 @@ class RAFT(GRPO):
     aggregation: str = equinox.field(static=True, default="token-mean")
 
     def answer_advantages(
-        self, reward: Float[Array, "group answer"], outcome: Float[Array, "group answer"] | None = None
+        self,
+        reward: Float[Array, "group answer"],
+        outcome: Float[Array, "group answer"] | None = None,
+        there: Bool[Array, "group answer"] | None = None,
     ) -> tuple[Float[Array, "group answer"], Array]:
         judged = reward if outcome is None or self.selection == "best" else outcome
         chosen = (selection(judged, self.selection) > 0).astype(reward.dtype)
-        return chosen, chosen * super().answer_advantages(reward, outcome)[1]
+        return chosen, chosen * super().answer_advantages(reward, outcome, there)[1]

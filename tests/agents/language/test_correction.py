@@ -53,9 +53,10 @@ def test_the_loss_is_weighed_by_the_ratio(rule, loss):
     assert metrics["sampler_cut"] == (rule != "uncorrected")
 
 
-def test_a_lost_answer_changes_nothing_for_the_others():
+@pytest.mark.parametrize("correction", gate_cases([None, "uncorrected"], [None]))
+def test_a_lost_answer_changes_nothing_for_the_others(correction):
     """Its reward is 9, and its group is compared as if it had one answer less."""
-    agent, _, batch = collect(setup_of(correction="uncorrected"), reward=[9, 1, 0, 0, 0, 0, 0, 0])
+    agent, _, batch = collect(setup_of(correction=correction), reward=[9, 1, 0, 0, 0, 0, 0, 0])
     source = np.asarray(batch.experience.source).copy()
     source[:, 0] = GONE
     batch = batch._replace(experience=batch.experience._replace(source=jnp.asarray(source)))

@@ -10,7 +10,7 @@ from gymnasium.spaces import Dict
 from resuming_helpers import check_resumed
 from tiers import gate_cases
 
-from forage.agents.language.base import AnswerRows, LanguageState
+from forage.agents.language.base import AnswerRows, Aux, LanguageState
 from forage.agents.language.grpo import GRPO, LossInputs
 from forage.config.resolve import resolve
 from forage.core.errors import ForageError
@@ -254,3 +254,22 @@ def test_other_environments_and_starts_are_refused():
 def test_resumed_is_as_if_never_stopped(tmp_path):
     agent = GRPO(model=model(), rollout_length=4, num_envs=8, group_size=4, minibatches=2)
     check_resumed(tmp_path, agent, "text:guess", 64, 128)
+
+
+def test_clipped_tokens_are_those_beyond_the_bound_of_their_advantage():
+    agent = GRPO(clip_high=0.3)
+    ratio, mask = np.float32([[1.25, 1.35, 0.7, 0.5], [1.35, 0.7, 0.85, 0.1]]), np.ones((2, 4), bool)
+    mask[1, 3] = False
+    # Above 1.3 where the advantage is positive, below 0.8 where it is negative: one of four and one of three.
+    np.testing.assert_allclose(agent.clip_share(ratio, np.float32([[1], [-1]]), jnp.asarray(mask)), 2 / 7, rtol=1e-6)
+
+
+def test_answers_without_an_end_teach_nothing_if_they_are_masked():
+    tokens, nothing = np.ones((1, 2, 3), np.int32), np.zeros((1, 2, 3), np.float32)
+    one = np.zeros((1, 2), np.float32)
+    source, info = np.zeros((1, 2), np.int32), {"unfinished": np.float32([[1, 0]])}
+    seen = {"context": tokens, "reference": tokens}
+    experience = Experience(seen, tokens, one, seen, one > 1, one > 1, source, Aux(nothing, nothing), info=info)
+    batch = Batch(jax.tree.map(jnp.asarray, experience), jnp.ones(2), jnp.arange(2))
+    for mask, weight in ((True, [0, 1]), (False, [1, 1])):
+        assert GRPO(num_envs=2, mask_unfinished=mask).collect_answers(batch).weight.tolist() == weight

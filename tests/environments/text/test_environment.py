@@ -143,7 +143,7 @@ def test_what_is_over_early_waits_for_the_others():
         assert (observation["context"][over] == 0).all() or turn == 3
     assert (total == 1).all()  # halving what is left finds one of 15 numbers in 4 tries
     assert np.array_equal(np.stack(ended), np.array([[False] * 16] * 3 + [[True] * 16]))
-    assert set(result.step.info) == {"turns", "tokens", "overflow", "executed"}
+    assert set(result.step.info) == {"turns", "tokens", "overflow", "unfinished", "executed"}
     assert set(result.step.info["turns"]) > {4.0}
     assert (result.observation["context"] > 0).any(1).all()  # the next episodes
 

@@ -73,6 +73,7 @@ class AttnAux(NamedTuple):
 class AttnRL(GRPO):
     """Trees of answers that branch at points of high attention (Liu et al., 2025, arXiv 2509.26628)."""
 
+    leaves_out: ClassVar[bool] = False
     example: ClassVar[str] = "forage train attn-rl text:countdown --env.branches true"
     usual_starts: ClassVar[str] = "attention-branches"
     replays: ClassVar[bool] = False

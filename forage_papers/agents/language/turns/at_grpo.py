@@ -59,6 +59,7 @@ class RolesState(NamedTuple):
 class ATGRPO(GRPO):
     """GRPO with a group for each role and turn of a workflow (Zhao et al., 2025, arXiv 2510.11062)."""
 
+    leaves_out: ClassVar[bool] = False
     example: ClassVar[str] = "forage train at-grpo text:addition --env.level 5 --env.tools calculator --env.roles true"
     replays: ClassVar[bool] = False
     choices: ClassVar[Choices] = {"policies": POLICIES}
@@ -150,7 +151,7 @@ class ATGRPO(GRPO):
         Turns that are left when an episode is over are in no mean and no deviation.
         """
         there = lesson.rows.wrote.any(1).reshape(reward.shape)
-        advantage, weight = self.present_advantages(reward, there)
+        advantage, weight = self.answer_advantages(reward, there=there)
         weight = jnp.broadcast_to(weight, reward.shape).reshape(-1) * lesson.weight
         return lesson._replace(advantage=advantage.reshape(-1, 1), weight=weight)
 

@@ -1,0 +1,1 @@
+"""Prompts and reward functions of a person's own."""
