@@ -24,7 +24,7 @@ from forage.core.errors import ForageError
 from forage.core.loading import load_class
 from forage.core.text.dialogue import Dialogue, content_of, replace_content
 from forage.environments.text.games.game import EXECUTED
-from forage.environments.text.named import make_checked
+from forage.environments.text.named import call_own, make_checked
 from forage.environments.text.tools.functions import FunctionTool, await_result, compute
 from forage.environments.text.tools.native import Native
 from forage.environments.text.tools.toolbox import Toolbox
@@ -112,15 +112,12 @@ class Methods(World):
 
     def run(self, method: str, **arguments: Any) -> Any:
         """Return the result of one of the object's own methods, which may be asynchronous."""
-        try:
+
+        def call() -> Any:
             result = getattr(self.object, method)(**arguments)
             return asyncio.run(await_result(result)) if inspect.isawaitable(result) else result
-        except ForageError:
-            raise
-        except Exception as error:
-            raise ForageError(
-                f"{self.target} failed in {method} with {type(error).__name__}: {error}; mend it there."
-            ) from error
+
+        return call_own(self.target, method, call)
 
 
 def method_tools(target: str, made: Any) -> tuple[FunctionTool, ...]:

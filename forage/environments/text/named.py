@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from forage.core.errors import ForageError, nearest
@@ -24,6 +24,18 @@ def parameters(part: Any) -> Mapping[str, inspect.Parameter]:
 def required_parameters(part: Any) -> list[str]:
     """Return the required parameters of a class's constructor."""
     return [name for name, one in parameters(part).items() if one.default is one.empty]
+
+
+def call_own(name: str, what: str, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """Return the result of a person's function. Raise `ForageError` with its place for any error of its own."""
+    try:
+        return function(*given, **named)
+    except ForageError:
+        raise
+    except Exception as error:
+        raise ForageError(
+            f"{name} failed in {what} with {type(error).__name__}: {str(error).rstrip('.')}; mend it there."
+        ) from error
 
 
 def make_part(what: str, table: Mapping[str, str], package: str, name: str, options: Mapping[str, Any]) -> Any:

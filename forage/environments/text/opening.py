@@ -11,6 +11,7 @@ import numpy as np
 from forage.core.errors import ForageError, nearest
 from forage.core.loading import load_class
 from forage.environments.text import FAMILIES
+from forage.environments.text.named import call_own
 from forage.environments.text.problems import Family, Problem, Verdict
 
 GYM = "reasoning-gym:"
@@ -81,12 +82,7 @@ def check_problem(name: str, made: Family, level: int) -> None:
     """Raise `ForageError` if a problem of a level, or the verdict on its own solution, breaks the contract."""
 
     def attempt(what: str, call: Any) -> Any:
-        try:
-            return call()
-        except Exception as error:
-            raise ForageError(
-                f"{name} failed in {what} at level {level} with {type(error).__name__}: {error}; mend it there."
-            ) from error
+        return call_own(name, f"{what} at level {level}", call)
 
     problem = attempt("make", lambda: made.make(np.random.default_rng(0), level))
     texts = isinstance(problem, Problem) and isinstance(problem.prompt, str) and isinstance(problem.answer, str)

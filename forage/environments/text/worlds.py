@@ -22,6 +22,7 @@ from forage.environments.text.form import Context, Form
 from forage.environments.text.games import GAMES
 from forage.environments.text.games.game import EXECUTED
 from forage.environments.text.guard import Guard
+from forage.environments.text.named import call_own
 from forage.environments.text.opening import GYM, family, is_own, kind_of
 from forage.environments.text.problems import INSTRUCTION, Problem
 from forage.environments.text.sets import SHARE, Split, check_level, problem_at
@@ -188,13 +189,13 @@ class Play(World):
 
     def begin(self, start: Start) -> str:
         seed = np.random.SeedSequence([start.number, start.split == "held-out"]).generate_state(1)
-        said = self.game.begin(int(seed[0]) >> 1)
+        said = self.call("begin", int(seed[0]) >> 1)
         if not isinstance(said, str) or not said:
             raise ForageError(f"The game {self.name} began with {said!r:.60}; begin returns a text to read.")
         return said
 
     def reply(self, written: str) -> WorldReply:
-        turn = self.game.reply(written)
+        turn = self.call("reply", written)
         form = isinstance(turn, tuple) and len(turn) == 3 and isinstance(turn[0], str)
         if not form or not isinstance(turn[1], numbers.Real) or not math.isfinite(turn[1]):
             raise ForageError(
@@ -205,8 +206,12 @@ class Play(World):
         return WorldReply("" if over else text, float(reward), bool(over), told=getattr(self.game, "told", {}))
 
     def reference(self) -> str:
-        expert = getattr(self.game, "expert", None)
-        return expert() if expert else ""
+        return self.call("expert") if hasattr(self.game, "expert") else ""
+
+    def call(self, method: str, *given: Any) -> Any:
+        """Return the result of a method of the game; an error of a person's own game names it."""
+        function = getattr(self.game, method)
+        return function(*given) if self.name in GAMES else call_own(f"The game {self.name}", method, function, *given)
 
 
 def make_world(

@@ -130,6 +130,12 @@ BAD = """
         def reply(self, text): return "a", "b"
     class NoText(Game):
         def begin(self, seed): return 7
+    class Fails(Game):
+        def begin(self): return "a"
+    class Breaks(Game):
+        def begin(self, seed): return "a"
+        def reply(self, text): return {}["a"]
+        def expert(self): return "a"
     class Rewarded(Half):
         def reply(self, text): return "a", float("nan"), False
     class NoTool:
@@ -166,6 +172,8 @@ def bad(page_files, tmp_path):
         ("Old", "Old is not an environment; a subclass of"),
         ("Half", "or a class with reset whose other methods are tools."),
         ("NoText", "bad.py:NoText began with 7; begin returns a text to read."),
+        ("Fails", "bad.py:Fails failed in begin with TypeError: Fails.begin() takes 1 positional argument but 2 were"),
+        ("Breaks", "bad.py:Breaks failed in reply with KeyError: 'a'; mend it there."),
         ("Missing", "has no class Missing; it has "),
     ],
 )
@@ -188,11 +196,11 @@ def test_bad_turns_end_a_run_in_a_sentence(bad):
             assert environment._records[0].said[-1][1] == "<result>KeyError: 'step'</result>"
         with pytest.raises(ForageError, match=sentence):
             say(environment, "", "")
-    with pytest.raises(ForageError, match=r"Line 2 of rows\.jsonl is no JSON"):
+    with pytest.raises(ForageError, match=r"Line 2 of \S*rows\.jsonl is no JSON"):
         Path("rows.jsonl").write_text("{}\nx\n")
         make("text:counter.py:Counter", rows="rows.jsonl")
     for options, sentence in (
-        ({"rows": "none.jsonl"}, "There is no file none.jsonl of rows"),
+        ({"rows": "none.jsonl"}, r"There is no file \S*none.jsonl of rows"),
         ({"rows": [3]}, "Rows are JSON objects"),
         ({"tools": "calculator"}, "The tools of .* are its methods"),
     ):

@@ -18,6 +18,8 @@ from forage.environments.text.process import Process, ProcessPool, Silent
 from forage.environments.text.tools.schemas import function_schema, signature_of
 from forage.environments.text.tools.tool import Answer, Tool
 
+SECONDS = 10.0  # that a call may take, unless the function has an attribute of this name in small letters
+
 
 class FunctionTool:
     """A function as a tool. Its schema comes from annotations and docstring, its answer is its result as a text.
@@ -67,9 +69,11 @@ class SeparateTool(FunctionTool):
 
     waits = True
 
-    def __init__(self, target: str, function: Callable[..., Any], seconds: float = 10.0):
-        """`seconds`: that a call may take."""
-        self.target, self.seconds = target, seconds
+    def __init__(self, target: str, function: Callable[..., Any]):
+        self.target = target
+        self.seconds = float(getattr(function, "seconds", SECONDS))
+        if not self.seconds > 0:
+            raise ForageError(f"The tool {target} has {self.seconds:g} seconds for a call, and needs more than 0.")
         super().__init__(function, self.ask)
         self.pool = ProcessPool(functools.partial(make_process, target))
 
