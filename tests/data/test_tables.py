@@ -339,15 +339,16 @@ def test_a_run_without_an_environment_measures_its_validation_part(tmp_path):
 
 
 @pytest.mark.thorough
-def test_a_run_without_an_environment_goes_on_as_if_it_had_never_stopped(tmp_path):
-    path, _ = table_of(tmp_path)
-    small = {"data": path, "seeds": 2, "held_out": 0.4, "batch_size": 4, "hidden_sizes": (4,), "display": "quiet"}
-    small["rewards"] = "data-scale"
-    whole = forage.train("iql", steps=8, directory=tmp_path / "whole", **small)
+@pytest.mark.parametrize("agent", ["bc", "iql", "td3-bc", "cql"])
+def test_a_run_without_an_environment_goes_on_as_if_it_had_never_stopped(agent, tmp_path):
+    (tmp_path / "log.csv").write_text(SWING)
+    small = {"data": tmp_path / "log.csv", "seeds": 2, "batch_size": 4, "hidden_sizes": (4,), "display": "quiet"}
+    small |= PENDULUM | {"held_out": 0.3, "steps": 8, "rewards": "data-scale"}
+    whole = forage.train(agent, directory=tmp_path / "whole", **small)
     stop = lambda view: view.stop("enough") if view.steps >= 3 else None  # noqa: E731
-    stopped = forage.train("iql", steps=8, directory=tmp_path / "half", callbacks=[stop], **small)
+    stopped = forage.train(agent, directory=tmp_path / "half", callbacks=[stop], **small)
     assert 3 <= stopped.rows[-1]["steps"] < 8
-    (tmp_path / "log.toml").unlink()  # the run has the description
+    describe_table(tmp_path / "log.csv", parse_reading({"action": "x"}, "test"))  # the run has its own description
     half = forage.resume(tmp_path / "half", display="quiet")
     for one, other in zip(jax.tree.leaves(whole.agent.state), jax.tree.leaves(half.agent.state), strict=True):
         np.testing.assert_array_equal(data_of(one), data_of(other))

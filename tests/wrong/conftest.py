@@ -148,9 +148,10 @@ TEXTS = {
     "odd.jsonl": '{"colour": "red"}',
     "broken.jsonl": '{"text": ',
     "roles.jsonl": '{"messages": [{"role": "robot", "content": "a"}]}',
+    "log.csv": "run,x,order,paid\nr,1,a,2\nr,2,b,3\ns,1,a,2\ns,3,b,1",
     "chat.jsonl": '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}',
 }
-"""Files of recorded text, each with one row."""
+"""Files of recorded text, each with one row, and a log of four."""
 
 
 @pytest.fixture(scope="session")

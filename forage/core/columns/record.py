@@ -49,7 +49,7 @@ class Columns:
         if len(numbered) > 1:
             one, other = (next(c for c in self.action if c.numbered is kind).name for kind in (True, False))
             raise ForageError(
-                f"The action has choices ({one}) beside numbers ({other}), which no agent learns from data; "
+                f"The action has choices ({one}) beside numbers ({other}), and that of a table is all of one sort; "
                 f'make {other} a category (kind = "category" in [columns.{other}]).'
             )
         if self.joint and (not all(numbered) or math.prod(self.counts) > MOST_JOINT):

@@ -8,7 +8,7 @@ from typing import Any
 
 from forage.core import checkpoint
 from forage.core.types import ForageError
-from forage.data.formats.reading import ColumnReading, Reading, as_names, description_path, read_description
+from forage.data.formats.reading import ROLES, ColumnReading, Reading, as_names, description_path, read_description
 from forage.data.tables.faults import TableProfile, profile_table
 from forage.data.tables.source import Source, as_plain
 
@@ -38,6 +38,7 @@ def describe_table(path: Path, said: Reading, write: bool = True) -> TableProfil
         raise ForageError(f"{path} is no table; forage data describe takes a .csv or a .parquet file.")
     reading = said.fill_unset(read_description(path))
     source = Source(path, as_plain(vars(reading)), reading.blanks)
+    source.check_names([name for role in ROLES for name in as_names(getattr(reading, role))] + list(reading.columns))
     found = profile_table(source, reading)
     if write:
         text = write_toml(found).encode()
