@@ -117,7 +117,8 @@ def follow(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     verb, *words = command.split()[1:]
     if verb == "train":
         from_data = words[1:2] == ["--data"]  # alone, so that there is no evaluation
-        words += ["--seeds", "1", "--hidden-sizes", "16,16"] if from_data else ["--evaluation-episodes", "2"]
+        small_networks = [] if from_data and words[2].endswith(".jsonl") else ["--hidden-sizes", "16,16"]
+        words += ["--seeds", "1", *small_networks] if from_data else ["--evaluation-episodes", "2"]
         words += ["--quiet"]
     code, _, said = small.run_command(capsys, verb, *words)
     assert code == 0, f"{command}: {said}"

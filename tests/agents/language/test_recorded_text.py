@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+import signal
+import time
 from pathlib import Path
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from recorded_helpers import check_recorded, rows_of, write_rows
+import small
+from recorded_helpers import check_recorded, rows_of, write_model, write_rows
+from resuming_helpers import weights
 
 from forage.agents.language.pairs import DPO, pair_losses
 from forage.config.recorded_text import suggest_for
@@ -83,3 +88,23 @@ def test_resumed_is_as_if_never_stopped(name: str, tmp_path: Path) -> None:
     last = check_recorded(name, "completion" if name == "sft" else "preference", tmp_path)
     wanted = {"token_accuracy", "cross_entropy"} if name == "sft" else {"accuracy", "margin", "chosen", "rejected"}
     assert wanted <= last.keys() and {f"validation/{one}" for one in wanted} <= last.keys()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["dpo", "reward-model"])
+def test_killed_and_resumed_is_as_if_never_stopped(name: str, tmp_path: Path, capsys: Any) -> None:
+    """SIGKILL in the middle of passes over the rows, in a process of its own."""
+    data, model = write_rows(tmp_path / "rows.jsonl", rows_of("preference")), write_model(tmp_path / "model")
+    command = ["train", name, "--data", data, "--model", model, "--batch-size", "4", "--steps", "600", "--seeds", "1"]
+    command += ["--checkpoint-seconds", "0", "--learning-rate", "1e-3", "--quiet"]
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    process, until = small.start(*command, "--directory", killed), time.monotonic() + 300
+    while not list((killed / "checkpoints").glob("*.npz")) and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.01)
+    assert process.poll() is None, "the run was over before it was killed; make it longer"
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert small.run_command(capsys, "resume", killed, "--quiet") == (0, "", "")
+    assert small.run_command(capsys, *command, "--directory", whole) == (0, "", "")
+    one, two = weights(killed), weights(whole)
+    assert [field for field in one if not np.array_equal(one[field], two[field])] == []
