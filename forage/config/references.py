@@ -26,7 +26,9 @@ from forage.data.demonstrations import Demonstrations, load_demonstrations, with
 from forage.data.files import file_hash
 from forage.loop.policy import Policy
 from forage.nn.language import base, pretrained
+from forage.nn.language.directory import load_scorer
 from forage.nn.language.pretrained import PretrainedModel
+from forage.nn.language.scorer import PretrainedScorer
 from forage.nn.transformer import Transformer
 
 REFERENCES = (FrozenPolicy, Demonstrations, PretrainedModel)
@@ -119,7 +121,7 @@ def check_plays(plays: Spec, spec: Spec, path: str, what: str) -> None:
         )
 
 
-HELD: dict[str, Transformer] = {}
+HELD: dict[str, dict[str, Any]] = {}
 """Models read by `take_models`, by hash, until a run starts with them: large models are not read twice."""
 
 
@@ -133,10 +135,10 @@ def take_models(part: Tree) -> Tree:
         if model.sizes:
             return model
         source = model.source if model.source == FORAGE else str(Path(model.source).expanduser().absolute())
-        network = read_model(source)
-        found = digest(network)
-        HELD[found] = network
-        return dataclasses.replace(model, source=source, sha256=found, sizes=pretrained.sizes_of(network))
+        weights = read_weights(model, source)
+        found = digest(weights)
+        HELD[found] = weights
+        return dataclasses.replace(model, source=source, sha256=found, sizes=pretrained.sizes_of(weights["weights"]))
 
     return pretrained.map_pretrained(part, one)
 
@@ -148,18 +150,39 @@ def load_models(part: Tree) -> Tree:
         if model.weights is not None:
             return model
         if model.sha256 in HELD:  # taken out, as no two parts may give away one array
-            return dataclasses.replace(model, weights=HELD.pop(model.sha256))
-        network = read_model(model.source)
-        if digest(network) != model.sha256:
+            return dataclasses.replace(model, **HELD.pop(model.sha256))
+        weights = read_weights(model, model.source)
+        if digest(weights) != model.sha256:
             raise ForageError(
                 f"The weights of the model {model.source} have changed since this run began from them; put them back, "
                 f"or train again."
             )
-        return dataclasses.replace(model, weights=network)
+        return dataclasses.replace(model, **weights)
 
     whole = pretrained.map_pretrained(part, one)
     HELD.clear()
     return whole
+
+
+def read_weights(model: PretrainedModel, source: str) -> dict[str, Any]:
+    """Return the fields of a model that hold its weights. Raise `ForageError` if there are none."""
+    if not isinstance(model, PretrainedScorer):
+        return {"weights": read_model(source)}
+    network, head = read_scorer(source)
+    return {"weights": network, "head": head}
+
+
+def read_scorer(source: str) -> tuple[Transformer, Any]:
+    """Return the transformer and the head of a reward model. Raise `ForageError` if there is none."""
+    path = Path(source)
+    if (path / "agent.npz").exists():
+        state = load_policy(path).state
+        if not hasattr(state, "head"):
+            raise ForageError(f"The agent of {source} is no reward model; name a run of reward-model.")
+        return state.network, state.head
+    if not path.is_dir():
+        raise ForageError(f"A reward model is a run of reward-model or a directory of one, and {source} is neither.")
+    return load_scorer(path)
 
 
 def read_model(source: str) -> Transformer:
@@ -179,7 +202,7 @@ def read_model(source: str) -> Transformer:
     return Transformer.load(path)
 
 
-def digest(network: Transformer) -> str:
+def digest(network: Any) -> str:
     """Return a hash of the weights."""
     found = hashlib.sha256()
     for leaf in jax.tree.leaves(network):

@@ -7,6 +7,7 @@ named.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -57,6 +58,7 @@ INNER = {
     "forage.core.frozen:FrozenPolicy",
     "forage.data.demonstrations:Demonstrations",
     "forage.nn.language.pretrained:PretrainedModel",
+    "forage.nn.language.scorer:PretrainedScorer",
     *(
         f"forage.tasks.distributions:{name}"
         for name in ("Constant", "Uniform", "LogUniform", "Normal", "Choice", "Linear")
@@ -249,7 +251,12 @@ class PartChoice(NamedTuple):
 
 
 def choose_part(port: str, name: str, options: Mapping[str, Any] | None = None) -> PartChoice:
-    """Find a part by its name. Raise `ForageError` if there is none."""
+    """Find a part by its name. Raise `ForageError` if there is none.
+
+    A directory is a reward model among rewards.
+    """
+    if port == "rewards" and target_of(port, name) is None and os.path.isdir(name):
+        return PartChoice(port, "scorer", part_class(port, "scorer"), {**(options or {}), "model": name})
     return PartChoice(port, name, part_class(port, name), dict(options or {}))
 
 

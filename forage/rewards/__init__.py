@@ -12,5 +12,6 @@ PARTS = {
     "gail": "adversarial.gail:GAIL",
     "airl": "adversarial.airl:AIRL",
     "format": "verifiers.form:Format",
+    "scorer": "verifiers.scorer:Scorer",
 }
 """By name: the module below this folder, and the class."""

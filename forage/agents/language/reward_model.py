@@ -15,7 +15,7 @@ from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Spec
 from forage.nn.language import lora
-from forage.nn.language.generate import last_hidden
+from forage.nn.language.scorer import text_scores
 from forage.nn.transformer import Transformer
 
 SPREAD = 0.02  # deviation of the head's first weights, as in transformers
@@ -113,11 +113,3 @@ class RewardModel(TextLearner):
             "chosen": score[:, 0].mean(),
             "rejected": score[:, 1].mean(),
         }
-
-
-def text_scores(
-    network: Transformer, head: Float[Array, " width"], tokens: Int[Array, "row time"], there: Bool[Array, "row time"]
-) -> Float[Array, " row"]:
-    """Return the score of each text: the product of its last token's hidden state with the head, in float32."""
-    hidden = network.hidden_states(tokens, there)
-    return last_hidden(hidden, there).astype(jnp.float32) @ head.astype(jnp.float32)
