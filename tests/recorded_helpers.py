@@ -47,7 +47,7 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> str:
     return str(path)
 
 
-def check_recorded(name: str, kind: str, folder: Path) -> dict[str, Any]:
+def check_recorded(name: str, kind: str, folder: Path, learning_rate: float = 3e-3) -> dict[str, Any]:
     """Check that a run learns, also where it is stopped and resumed; return the last point of its curve.
 
     After 8 updates of 4 rows the loss of held rows is below the first one, and the run that was stopped after 3 has the
@@ -56,7 +56,7 @@ def check_recorded(name: str, kind: str, folder: Path) -> dict[str, Any]:
     given: dict[str, Any] = {
         "data": write_rows(folder / "rows.jsonl", rows_of(kind)),
         "model": write_model(folder / "model"),
-        "learning_rate": 3e-3,
+        "learning_rate": learning_rate,
         "batch_size": 4,
         "seeds": [1],
         "display": "quiet",

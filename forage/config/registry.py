@@ -256,7 +256,7 @@ def choose_part(port: str, name: str, options: Mapping[str, Any] | None = None) 
     A directory is a reward model among rewards.
     """
     if port == "rewards" and target_of(port, name) is None and os.path.isdir(name):
-        return PartChoice(port, "scorer", part_class(port, "scorer"), {**(options or {}), "model": name})
+        return PartChoice(port, "scorer", part_class(port, "scorer"), {**(options or {}), "judge": name})
     return PartChoice(port, name, part_class(port, name), dict(options or {}))
 
 

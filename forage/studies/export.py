@@ -24,9 +24,10 @@ def export(
     """Write the policy of a run to `output`, and return its path.
 
     A language policy becomes a Hugging Face directory: the transformer, adapters merged into it, and its tokenizer, so
-    that `transformers` loads it and writes the same text. Any other becomes an .npz, .onnx or .safetensors file, by
-    the suffix; see `Policy.export`. `seed`: which seed's policy, else that of the best. `checkpoint`: `best`, or the
-    step of one that the run has kept. `actions`: `greedy` or `sampled`, else as the run was evaluated.
+    that `transformers` loads it and writes the same text; a reward model becomes one for sequence classification. Any
+    other becomes an .npz, .onnx or .safetensors file, by the suffix; see `Policy.export`. `seed`: which seed's policy,
+    else that of the best. `checkpoint`: `best`, or the step of one that the run has kept. `actions`: `greedy` or
+    `sampled`, else as the run was evaluated.
     """
     check_call(export, locals())
     run, path = Run(directory), Path(output)
@@ -41,4 +42,5 @@ def export(
     if path.suffix in (".npz", ".onnx", ".safetensors") or path.is_file():
         raise ForageError(f"A language policy is exported as a directory, and {path.name} is the name of a file.")
     one_network(policy, run)
-    return write_model(policy.state.network, home_of(run).form.tokenizer, path)
+    head = None if policy.agent.writes else policy.state.head
+    return write_model(policy.state.network, home_of(run).form.tokenizer, path, head)

@@ -133,6 +133,7 @@ def reward(name: str) -> Any:
 
 # Every rewards part stops and resumes, without a row of its own.
 NAMED = ("rnd", "normalise-return", "weighted")  # which have one above
+NAMED += ("scorer",)  # which needs a reward model and text: rewards/test_scorer.py
 CASES |= {
     f"ppo-{name}": Case("ppo", lambda name=name: {"rewards": reward(name)})
     for name in registry.PORTS["rewards"]

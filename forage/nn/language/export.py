@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from forage.core.errors import ForageError
 from forage.core.text.tokenizer import Tokenizer
-from forage.nn.language.directory import with_tokens
+from forage.nn.language.directory import save_scorer, with_tokens
 from forage.nn.transformer import Transformer
 
 
-def write_model(network: Transformer, tokenizer: Tokenizer, directory: Path) -> Path:
+def write_model(network: Transformer, tokenizer: Tokenizer, directory: Path, head: Any = None) -> Path:
     """Write a transformer and its tokenizer to a directory, with the same tokens for end and padding in both.
 
-    Tokens that the tokenizer does not have are suppressed, as they are where Forage writes.
+    Tokens that the tokenizer does not have are suppressed, as they are where Forage writes. With the `head` of a reward
+    model the directory is one for sequence classification.
     """
     network = with_tokens(network, tokenizer.ends, tokenizer.pad, tokenizer.begin)
     unknown = list(range(tokenizer.vocabulary, network.architecture.vocabulary))
     try:
-        network.save(directory)
+        if head is None:
+            network.save(directory)
+        else:
+            save_scorer(network, head, directory)
         tokenizer.save(directory)
-        if unknown:
+        if unknown and head is None:
             path = directory / "generation_config.json"
             said = json.loads(path.read_text(encoding="utf-8")) | {"suppress_tokens": unknown}
             path.write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")

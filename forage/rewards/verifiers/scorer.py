@@ -27,21 +27,21 @@ class Scorer(TextRewards):
     TRL's `GRPOTrainer` with a reward model. The paper's own pages could not be looked up.
     """
 
-    example: ClassVar[str] = "forage train grpo text:addition --rewards scorer --rewards.model runs/judge"
+    example: ClassVar[str] = "forage train grpo text:addition --rewards scorer --rewards.judge runs/judge"
     ranges: ClassVar[Ranges] = {"own": Range(0)}
 
-    model: str | PretrainedScorer = equinox.field(converter=make_scorer)  # the reward model: a run or a directory
+    judge: str | PretrainedScorer = equinox.field(converter=make_scorer)  # the reward model: a run or a directory
     weight: float = 1.0  # factor of the score
     own: float = 0.0  # factor of the environment's own reward beside it
 
     @property
-    def judge(self) -> PretrainedScorer:
-        assert isinstance(self.model, PretrainedScorer)
-        return self.model
+    def reward_model(self) -> PretrainedScorer:
+        assert isinstance(self.judge, PretrainedScorer)
+        return self.judge
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        self.judge.check_reads(spec, "The reward model reads texts")
+        self.reward_model.check_reads(spec, "The reward model reads texts")
 
     def relabel(self, state: Any, experience: Experience) -> Experience:
         given = self.inner.relabel(state, experience)
@@ -50,14 +50,16 @@ class Scorer(TextRewards):
 
     def scores(self, experience: Experience) -> Float[Array, " env"]:
         """Return the score of each conversation, leaves `time env ...`."""
-        if self.judge.weights is None or self.judge.head is None:
+        if self.reward_model.weights is None or self.reward_model.head is None:
             raise ForageError(
-                f"The reward model {self.judge.source} has not been read; a run does that when it begins."
+                f"The reward model {self.reward_model.source} has not been read; a run does that when it begins."
             )
         context = experience.observation["context"]
         time = jnp.arange(len(context))[:, None]
         last = jnp.max(jnp.where((context != Tokens.PAD).any(-1), time, 0), 0)
         whole = jnp.concatenate([context, experience.action], -1)
         text = jnp.take_along_axis(whole, last[None, :, None], 0)[0]
-        found = text_scores(self.judge.weights, self.judge.head, jnp.maximum(text - 1, 0), text != Tokens.PAD)
+        found = text_scores(
+            self.reward_model.weights, self.reward_model.head, jnp.maximum(text - 1, 0), text != Tokens.PAD
+        )
         return jax.lax.stop_gradient(found)
