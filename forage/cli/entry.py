@@ -46,7 +46,7 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
   forage cite [RUN]                  cite Forage, a run and the papers of its parts
   forage export RUN OUTPUT           write a policy for other programs; a language policy as Hugging Face's files
   forage import MODEL.zip ENV        make a run of a policy of Stable-Baselines3
-  forage serve RUN | policy.npz      answer requests for actions over HTTP, JSON in and out
+  forage serve RUN | POLICY          answer requests for actions over HTTP, JSON in and out
   forage push RUN USER/NAME          share a run on the Hugging Face Hub, with a model card
   forage pull USER/NAME              fetch a shared run from the Hub
   forage claim [NAME]                run a paper's claim: does it hold here?

@@ -18,7 +18,7 @@ from forage.core.checkpoint import is_key, named_leaves
 from forage.core.columns import Columns
 from forage.core.errors import ForageError
 from forage.core.plain import dumps
-from forage.loop.manifest import describe_policy, split_columns
+from forage.loop.manifest import describe_policy, number_leaves, split_columns
 from forage.loop.plain import FORMAT, OPERATIONS, ROWS, PlainPolicy, PlainProgram
 from forage.loop.program import Operation, Program, ProgramSlot, trace_function, uses
 
@@ -87,12 +87,6 @@ def check_greedy(policy: Policy) -> None:
         )
 
 
-def number_leaves(tree: Any) -> Any:
-    """Return a tree of dictionaries and tuples with the number of each leaf in its place."""
-    leaves, structure = jax.tree.flatten(tree)
-    return jax.tree.unflatten(structure, range(len(leaves)))
-
-
 def to_numpy(policy: Policy, path: Path, manifest: dict[str, Any]) -> None:
     """Write the policy for `PlainPolicy`: numbers, and which operations to do with them."""
     words, found = numpy_content(policy, manifest)
@@ -112,7 +106,7 @@ def numpy_content(policy: Policy, manifest: dict[str, Any]) -> tuple[dict[str, A
         "environment": manifest["environment"],
         "manifest": manifest,
         "observation": number_leaves(policy._like),
-        "action": number_leaves(policy.action_example),
+        "action": manifest["action_structure"],
         "memories": len(memory),
         "inputs": [[str(x.dtype), list(x.shape)] for x in jax.tree.leaves(policy._like)],
         "operations": operations,
@@ -295,19 +289,32 @@ def to_onnx(policy: Policy, path: Path, manifest: dict[str, Any]) -> None:
     except ImportError:
         raise ForageError("ONNX needs an extra: pip install 'forage-rl[onnx]'.") from None
     check_greedy(policy)
-    program: Callable[..., Any] = greedy(policy)
+    program: Callable[..., Any] = (inner := greedy(policy))
+    memories = len(manifest["memory"])
     example = [*jax.tree.leaves(policy._start), *jax.tree.leaves(policy._like)]
     if policy.spec.columns is not None:
-        memories = len(manifest["memory"])
         columns = [np.zeros((), entry["dtype"]) for entry in manifest["inputs"]]
         program, example = by_columns(program, policy.spec.columns, memories), [*example[:memories], *columns]
-    model = convert(
-        jax.vmap(lambda *values: tuple(program(*values))),
-        [jax.ShapeDtypeStruct(("batch", *x.shape), x.dtype) for x in example],
-        model_name="policy",
-        input_names=[entry["name"] for entry in [*manifest["memory"], *manifest["inputs"]]],
-        output_names=[entry.get("output", entry["name"]) for entry in [*manifest["memory"], *manifest["outputs"]]],
-    )
+    same = {place for place in range(memories) if inner.outputs[place] in inner.inputs}
+
+    def act(*values: Any) -> tuple[Any, ...]:
+        found = program(*values)
+        # An output cannot be an input: memory that a policy hands on unchanged passes through an operation.
+        return tuple(value + jnp.zeros_like(value) if place in same else value for place, value in enumerate(found))
+
+    try:
+        model = convert(
+            jax.vmap(act),
+            [jax.ShapeDtypeStruct(("batch", *x.shape), x.dtype) for x in example],
+            model_name="policy",
+            input_names=[entry["name"] for entry in [*manifest["memory"], *manifest["inputs"]]],
+            output_names=[entry.get("output", entry["name"]) for entry in [*manifest["memory"], *manifest["outputs"]]],
+        )
+    except Exception as error:  # what jax2onnx raises for operations that it lacks has no common type
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise ForageError(
+            f"jax2onnx cannot write this {manifest['agent']} as ONNX ({said[:200]}); policy.npz may have it."
+        ) from error
     entry = model.metadata_props.add()
     entry.key, entry.value = "forage", dumps(manifest)
     checkpoint.write_atomically(path, model.SerializeToString())

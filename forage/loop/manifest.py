@@ -26,8 +26,9 @@ def describe_policy(policy: Policy, file: str = "") -> dict[str, Any]:
 
     `inputs` and `outputs` list arrays in the order of an ONNX model, with the names that it gives them and the shape of
     one row; each has a first axis `batch` there. `memory` lists what an agent with memory takes before the
-    observation, with its value at the start of an episode, and gives back before the action. `columns` is the code of
-    the table that the policy learned from (`forage.core.columns`), with the words for no, yes and missing cells.
+    observation, with its value at the start of an episode, and gives back before the action. `action_structure` nests
+    the numbers of the outputs as an action does, with lists for tuples. `columns` is the code of the table that the
+    policy learned from (`forage.core.columns`), with the words for no, yes and missing cells.
     """
     action = policy.action_example
     start = [np.asarray(leaf) for leaf in jax.tree.leaves(policy._start)]
@@ -50,6 +51,7 @@ def describe_policy(policy: Policy, file: str = "") -> dict[str, Any]:
         ],
         "inputs": describe_leaves(inputs, policy._like),
         "outputs": describe_leaves(outputs, action),
+        "action_structure": number_leaves(action),
         "normalisation": describe_norms(getattr(policy.state, "norm", None)),
         "versions": {"forage": package_version("forage-rl")} | {name: package_version(name) for name in PACKAGES},
     }
@@ -92,6 +94,12 @@ def finite_json(value: Any) -> Any:
     if isinstance(value, float) and math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     return value
+
+
+def number_leaves(tree: Any) -> Any:
+    """Return a tree of dictionaries and tuples with the number of each leaf in its place."""
+    leaves, structure = jax.tree.flatten(tree)
+    return jax.tree.unflatten(structure, range(len(leaves)))
 
 
 def array_names(policy: Policy) -> tuple[list[str], list[str], list[str]]:

@@ -12,8 +12,12 @@ from typing import Any
 
 from forage.core.errors import ForageError
 from forage.loop.plain import PlainPolicy
+from forage.studies.serving.onnx_policy import OnnxPolicy
 from forage.studies.serving.server import PolicyServer
 from forage.studies.serving.service import Limits, PolicyService
+
+EXPORTED = (".npz", ".onnx")
+"""The suffixes of exported files that are served."""
 
 
 def open_policy(
@@ -22,17 +26,22 @@ def open_policy(
     checkpoint: str | int | None = None,
     actions: str | None = None,
 ) -> PlainPolicy:
-    """Return the policy to serve: of an exported `policy.npz`, or of a run, as `forage export` would write it.
+    """Return the policy to serve: of an exported `policy.npz` or `policy.onnx`, or of a run, as `forage export` would
+    write it.
 
-    `seed`, `checkpoint` and `actions` choose among a run's policies. Raise `ForageError` for other files, and for
-    policies that NumPy cannot run.
+    A directory that is no run may hold one exported policy with its manifest. `seed`, `checkpoint` and `actions` choose
+    among a run's policies. Raise `ForageError` for other files, and for policies that NumPy cannot run.
     """
-    path = Path(source)
+    path = exported_file(Path(source))
     if path.is_file():
-        if path.suffix != ".npz":
-            raise ForageError(f"forage serve takes a run or an exported policy.npz, and {path.name} is neither.")
+        if path.suffix not in EXPORTED:
+            raise ForageError(
+                f"forage serve takes a run or an exported policy.npz or policy.onnx, and {path.name} is neither."
+            )
         if (seed, checkpoint, actions) != (None, None, None):
             raise ForageError(f"{path} holds one policy; --seed, --checkpoint and --actions choose among a run's.")
+        if path.suffix == ".onnx":
+            return OnnxPolicy(path)
         try:
             return PlainPolicy(path)
         except ValueError as error:
@@ -48,6 +57,25 @@ def open_policy(
             f"{path} is a language policy; forage export writes it for a server of language models, such as vLLM."
         )
     return plain_policy(policy)
+
+
+def exported_file(path: Path) -> Path:
+    """Return the one exported policy that a directory holds, by its manifest; of a run or a file, the path itself."""
+    if not path.is_dir() or (path / "agent.npz").exists():
+        return path
+    found = sorted(one for one in path.iterdir() if one.suffix in EXPORTED and manifest_of(one).exists())
+    if len(found) > 1:
+        raise ForageError(f"{path} holds {', '.join(one.name for one in found)}; name one of these files.")
+    if not found and (path / "model.safetensors").exists():
+        raise ForageError(
+            f"{path} is a language model in Hugging Face's form; a server of those, such as vLLM, runs it."
+        )
+    return found[0] if found else path
+
+
+def manifest_of(path: Path) -> Path:
+    """Return the path of an exported file's manifest."""
+    return path.with_name(f"{path.name}.json")
 
 
 def make_server(policy: PlainPolicy, host: str, port: int, limits: Limits) -> PolicyServer:

@@ -16,7 +16,7 @@ from gymnasium import spaces
 from forage.config import registry
 from forage.core import prng
 from forage.core.columns import Column, Columns
-from forage.core.spaces import Tokens, from_json, to_json
+from forage.core.spaces import MixedSpace, Tokens, from_json, to_json
 from forage.core.types import ForageError, Spec
 from forage.environments import make, spec_of
 from forage.loop.export import by_columns
@@ -66,6 +66,7 @@ def test_plain_numpy_acts_alike(kind, tmp_path):
         np.testing.assert_allclose(plain.act(np.stack(seen)), policy.act(np.stack(seen)), atol=1e-5)
 
 
+VECTOR_01 = spaces.Box(0, 1, (1,), np.float32)
 VECTOR, CHOICE = spaces.Box(np.float32([-1, -np.inf]), np.float32([1, np.inf])), spaces.Discrete(3)
 SEEN = spaces.Dict({"action": VECTOR, "in": spaces.Dict({"x": VECTOR}), "words": Tokens(3, 7), "n": CHOICE})
 SPACES = {  # observations and actions of a policy, and the names of its inputs
@@ -206,6 +207,45 @@ def test_the_manifest_has_the_memory_and_the_normalisation():
     assert normalises["normalisation"] == {
         "observation": {"mean": norm.mean.tolist(), "variance": norm.variance.tolist()}
     }
+
+
+@pytest.mark.thorough
+def test_the_manifest_nests_mixed_actions(tmp_path):
+    nested = spaces.Dict({"arm": spaces.Discrete(2), "to": spaces.Tuple([VECTOR_01, spaces.Discrete(3)])})
+    space = MixedSpace(spaces.MultiDiscrete([2, 3]), VECTOR_01, nested)
+    seen = spaces.Dict({"observation": VECTOR, "action_mask": spaces.MultiBinary(5)})
+    spec = Spec("mixed", seen, space, (), 1, horizon=5)
+    agent = registry.build("agent", "sac", {"hidden_sizes": (4,)})
+    policy = Policy(agent, random_state(agent, spec), spec)
+    plain = PlainPolicy(policy.export(tmp_path / "policy.npz"))
+    assert plain.manifest["action_structure"] == {"arm": 0, "to": [1, 2]}
+    assert [one["name"] for one in plain.manifest["outputs"]] == ["action.arm", "action.to.0", "action.to.1"]
+    row = {"observation": np.float32([[0.5, 2.0]]), "action_mask": np.int8([[0, 1, 1, 0, 0]])}
+    found, wanted = plain.act(row), policy.act(row)
+    assert found["arm"].tolist() == wanted["arm"].tolist() == [1] and found["to"][1].tolist() == [0]
+    np.testing.assert_allclose(found["to"][0], wanted["to"][0], atol=1e-5)
+
+
+@pytest.mark.thorough
+def test_a_served_model_acts_as_the_policy(tmp_path):
+    """Memory, mixed actions, masks and tables through an ONNX runtime; where that is installed."""
+    pytest.importorskip("jax2onnx", reason="jax2onnx is not installed")
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    from forage.studies.serve import open_policy
+
+    for policy in (policy_of("ppo-gru", random_state), policy_of("vdn", random_state), policy_of("sac", random_state)):
+        path = policy.export(tmp_path / "policy.onnx")
+        served, plain = open_policy(path), PlainPolicy(policy.export(tmp_path / "policy.npz"))
+        for seen in np.stack(observations(policy, 6)).reshape(2, 3, *policy._like.shape):
+            np.testing.assert_allclose(served.act(seen), plain.act(seen), atol=1e-5)
+    for table in TABLES.values():
+        served = open_policy(table_policy(table).export(tmp_path / "policy.onnx"))
+        found, wanted = served.act(ROWS), table_policy(table).act(ROWS)
+        for name, cells in wanted.items():
+            if cells.dtype.kind == "U":
+                assert found[name].tolist() == cells.tolist()
+            else:
+                np.testing.assert_allclose(found[name], cells, atol=1e-4)
 
 
 def test_lookups_in_numpy():

@@ -17,7 +17,8 @@ from forage.core.columns import MISSING, NO, YES, Column, Columns
 from forage.core.errors import ForageError
 from forage.core.plain import dumps
 from forage.loop.plain import FORMAT, PlainPolicy
-from forage.studies.serve import make_server
+from forage.studies.serve import exported_file, make_server, open_policy
+from forage.studies.serving.onnx_policy import column_codes, join_columns, number_paths
 from forage.studies.serving.requests import Refusal, leaves_of, read_rows
 from forage.studies.serving.service import Limits, PolicyService
 
@@ -320,3 +321,43 @@ def test_an_exported_policy_is_served_without_jax_until_a_signal(tmp_path):
 def test_every_option_has_its_line():
     for option in ("port", "host", *command.WHOLE):
         assert f"--{option.replace('_', '-')} " in command.HELP
+
+
+def test_a_directory_with_one_exported_policy_is_served(tmp_path):
+    def put(*names):
+        for name in names:
+            (tmp_path / name).write_text("{}")
+
+    assert exported_file(tmp_path) == tmp_path
+    put("policy.npz", "other.npz", "policy.npz.json")
+    assert exported_file(tmp_path) == tmp_path / "policy.npz"
+    put("policy.onnx", "policy.onnx.json")
+    with pytest.raises(ForageError, match=r"holds policy\.npz, policy\.onnx; name one of these files"):
+        open_policy(tmp_path)
+    put("agent.npz")
+    assert exported_file(tmp_path) == tmp_path  # a run
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "model.safetensors").touch()
+    with pytest.raises(ForageError, match=r"language model in Hugging Face's form; .* vLLM, runs it"):
+        open_policy(model)
+
+
+def test_columns_of_a_model_are_codes():
+    rows = np.float32([[-2, 0, 1], [2.5, 1, 0]])
+    stock, day = column_codes(TABLE, rows)
+    np.testing.assert_allclose(stock, [0, 9])
+    assert day.tolist() == [1, 0] and day.dtype == np.int32
+    assert join_columns(TABLE, [np.array([2, 0])]).tolist() == [2, 0]
+    both = (*TABLE.action, Column("fast", "boolean", ("no", "yes")))
+    codes = [np.array([2, 0]), np.array([1, 0])]
+    for joint, wanted in ((True, [5, 0]), (False, [[2, 1], [0, 0]])):
+        table = Columns(TABLE.observation, both, joint=joint)
+        assert join_columns(table, codes).tolist() == wanted
+        names = table.decode_action(join_columns(table, codes))
+        assert names["order"].tolist() == ["large", "none"] and names["fast"].tolist() == ["yes", "no"]
+
+
+def test_paths_become_nested_numbers():
+    assert number_paths([()]) == 0
+    assert number_paths([("in", "x"), ("in", "y"), ("n",)]) == {"in": {"x": 0, "y": 1}, "n": 2}

@@ -53,7 +53,7 @@ SERVED = [
     ("serve run run", "forage serve takes a run's directory or an exported policy"),
     ("serve nowhere", "nowhere is not a run"),
     ("serve begun", "begun holds no trained agent"),
-    ("serve file.txt", r"takes a run or an exported policy\.npz, and file\.txt is neither"),
+    ("serve file.txt", r"takes a run or an exported policy\.npz or policy\.onnx, and file\.txt is neither"),
     ("serve bad.npz", r"bad\.npz is no whole exported policy"),
     ("serve other.npz", r"other\.npz is no whole exported policy"),
     ("serve other.npz --seed 3", "holds one policy; --seed, --checkpoint and --actions choose among a run's"),

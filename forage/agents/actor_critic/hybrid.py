@@ -99,7 +99,11 @@ class HybridActor(TorsoHead):
     def joint_mask(self, mask: Bool[Array, " options"]) -> Bool[Array, " combinations"]:
         """Return the mask of the combinations of which each option is allowed."""
         parts = jnp.split(mask, np.cumsum(self.actions.sizes)[:-1].tolist())
-        each = [allowed(part)[options] for part, options in zip(parts, self.combinations.T, strict=True)]
+        # Products with constants, as exported files have no lookups in arrays of the batch.
+        each = [
+            np.eye(part.size, dtype=np.float32)[options] @ allowed(part).astype(jnp.float32) > 0
+            for part, options in zip(parts, self.combinations.T, strict=True)
+        ]
         return jnp.stack(each).all(0)
 
     def features(

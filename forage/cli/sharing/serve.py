@@ -10,10 +10,11 @@ from forage.config import options
 from forage.core.errors import ForageError
 
 HELP = """\
-forage serve RUN | policy.npz [OPTIONS]
+forage serve RUN | policy.npz | policy.onnx [OPTIONS]
 
 Answers requests for actions, JSON over HTTP, on this machine alone unless --host says otherwise. An exported policy.npz
-is served without JAX; of a run it serves the policy that forage export would write. GET / shows an
+or policy.onnx (extra `onnx`), or a directory with one and its manifest, is served without JAX; of a run it serves the
+policy that forage export would write. GET / shows an
 example, and curl -d '{"observation": [0, 0, 0, 0]}' http://127.0.0.1:8000/act asks for an action.
 
   --port N               the port; by default 8000, and 0 takes a free one
