@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+from pathlib import Path
 from typing import Any
 
 from forage.cli.arguments import part_or_functions, reading_words, take_options
@@ -11,10 +13,13 @@ from forage.config.options import PORTS
 from forage.core.elsewhere import ABSENT_IN_TRAINING
 from forage.core.errors import ForageError, nearest
 
+SETTINGS_FILES = (".toml", ".yaml", ".yml", ".json")
+"""Endings of a file of settings."""
+
 HELP = f"""\
 forage train [AGENT] ENVIRONMENT [OPTIONS]
 forage train [AGENT] --data FILE [--evaluate ENVIRONMENT] [OPTIONS]
-forage train --config FILE [OPTIONS]
+forage train FILE.toml [OPTIONS]
 forage train --from RUN [[AGENT] ENVIRONMENT] [OPTIONS]
 
 {options.help_lines()}
@@ -48,12 +53,17 @@ def explain(positional: list[str], words: options.Words) -> str:
 
 def run(positional: list[str], words: options.Words) -> None:
     """Run `forage train`."""
+    if len(positional) == 1 and positional[0].lower().endswith(SETTINGS_FILES) and "config" not in words:
+        words["config"] = positional.pop()
     agent, environment = [None, None, *positional][-2:]
     if agent is None and environment is not None and "data" in words and registry.target_of("agent", environment):
         agent, environment = environment, None  # the data have the spaces
     given = {**take_options(words), "agent": agent, "environment": environment}
     if "data" in given:
         given |= reading_words(words)
+    save_to = given.pop("save_config", None)
+    if save_to is not None and (given.get("start_from") or given.get("data")):
+        raise ForageError("--save-config keeps settings alone, without weights or data; leave out --from and --data.")
     where, base = base_arguments(given, words)
     if not positional and where and "environment" not in base and given.get("data") is None:
         raise ForageError(f"{where} names no environment; add one there, or after forage train.")
@@ -81,10 +91,26 @@ def run(positional: list[str], words: options.Words) -> None:
         from forage.config.files import merge_over
 
         given = merge_over(where, base, given)
+    if save_to is not None:
+        save_settings(given, Path(save_to))
+        return
     from forage.runs import training
 
     training.use_compilation_cache()
     training.start_run(given)
+
+
+def save_settings(given: dict[str, Any], path: Path) -> None:
+    """Write the settings that a training would have to a file of TOML."""
+    from forage.config.resolve import resolve
+    from forage.config.settings_file import write_settings
+    from forage.runs.training import SETTINGS, check_settings
+
+    settings = check_settings({name: given.pop(name) for name in SETTINGS if name in given})
+    about = ("display", "directory", "hosts", "coordinator")
+    config = resolve(**{name: value for name, value in given.items() if name not in about})
+    write_settings(dataclasses.replace(config, **settings), path)
+    print(f"{path}  (forage train {path} runs it)")
 
 
 def base_arguments(given: dict[str, Any], words: options.Words) -> tuple[str, dict[str, Any]]:

@@ -156,9 +156,13 @@ def check_steps(agent: Agent, spec: Spec, steps: int, offline: bool) -> None:
         raise ForageError(f"A run takes from 1 to {most:,} steps of each seed, not {steps:,}.")
 
 
+SIZES = ("hidden_sizes", "value_sizes", "layer_norm")
+"""Options of layers that some agents have no use for where they see images."""
+
+
 def check_sizes(agent: Agent, spec: Spec, given: dict[str, Any]) -> None:
     """Raise `ForageError` if layers are described to an agent that sees images and has no use for that."""
-    asked = [name for name in ("hidden_sizes", "value_sizes", "layer_norm") if given.get(name)]
+    asked = [name for name in SIZES if given.get(name)]
     if not asked or not is_image(spaces.observation_part(spec.observation_space)):
         return
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import tomllib
+import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from forage.config import former, part_data, part_options, registry
@@ -144,6 +146,8 @@ def choice_of(where: str, port: str, stored: Any) -> PartChoice:
         key = key.replace("-", "_")
         if key not in ("part", part_data.ORIGIN):
             registry.check_options(name, [key], known)
+            if value == "none" and NoneType in typing.get_args(known[key].type):  # TOML has no null
+                value = None
             value, usual = part_data.rebuild_value(value, f"{name}'s {key}"), known[key].default
             options[key] = float(value) if isinstance(usual, float) and type(value) is int else value
     types = {name: field.type for name, field in known.items()}

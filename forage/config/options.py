@@ -71,6 +71,14 @@ OPTIONS: tuple[Option, ...] = (
         in_file=False,
     ),
     Option(
+        "save_config",
+        str,
+        "write all settings with their meanings to a TOML file, and train nothing; forage train FILE.toml runs them",
+        "FILE",
+        in_call=False,
+        in_file=False,
+    ),
+    Option(
         "start_from",
         str,
         "start with that run's weights, and by default its agent, parts, steps and seeds",

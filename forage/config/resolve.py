@@ -341,7 +341,13 @@ def choose_agent(
         made = registry.make_part(agent.cls, {**defaults.settings, **given})
         made = with_one_schedule(made, agent.options)
         parts = merge_over(defaults.parts, parts) if defaults.parts else parts
-        return AgentChoice(made, agent.options, parts, why, defaults.why)
+        asked = agent.options
+        if (
+            agent.is_complete
+        ):  # from a run's file, which has every option, so those at their defaults were not asked for
+            usual = {field.name: field.default for field in part_options.fields(agent.cls)}
+            asked = {name: value for name, value in asked.items() if value != usual[name]}
+        return AgentChoice(made, asked, parts, why, defaults.why)
     if options:
         raise ForageError("agent_options go with an agent's name; an agent that is an object already has its own.")
     if not isinstance(agent, Agent):

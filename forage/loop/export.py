@@ -317,4 +317,30 @@ def to_onnx(policy: Policy, path: Path, manifest: dict[str, Any]) -> None:
         ) from error
     entry = model.metadata_props.add()
     entry.key, entry.value = "forage", dumps(manifest)
-    checkpoint.write_atomically(path, model.SerializeToString())
+    content = model.SerializeToString()
+    check_model(content, act, example, manifest["agent"])
+    checkpoint.write_atomically(path, content)
+
+
+def check_model(content: bytes, act: Callable[..., Any], example: list[Any], agent: str) -> None:
+    """Raise `ForageError` if an ONNX model does not run, or acts otherwise than its program, on two rows of zeros.
+
+    Without onnxruntime nothing is checked.
+    """
+    try:
+        import onnxruntime
+    except ImportError:
+        return
+    rows = [np.zeros((2, *x.shape), x.dtype) for x in example]
+    wanted = jax.device_get(jax.jit(jax.vmap(act))(*rows))
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # its warnings are about shapes that it works out again
+    try:
+        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        names = [one.name for one in session.get_inputs()]
+        found = session.run(None, dict(zip(names, rows, strict=True)))
+        fits = all(np.allclose(one, other, atol=1e-4) for one, other in zip(found, wanted, strict=True))
+    except Exception:  # onnxruntime's errors have no common type
+        fits = False
+    if not fits:
+        raise ForageError(f"jax2onnx writes this {agent} as a model that acts otherwise, so no file is kept.")

@@ -1,13 +1,18 @@
 """Settings from a file: a run's own file, or the same words in TOML and YAML, with options over them."""
 
+import dataclasses
 import json
+import re
+import tomllib
 
 import pytest
 import small
 
 from forage.config.files import arguments_of, merge_over, read_arguments
-from forage.config.resolve import resolve
+from forage.config.resolve import STORED, resolve
+from forage.config.settings_file import line_of, write_settings
 from forage.core.types import ForageError
+from forage.environments import make
 from forage.runs import training
 
 small.keep_compiled()
@@ -44,8 +49,6 @@ def test_toml_and_yaml_say_the_same(tmp_path):
     assert isinstance(found["agent"].options["learning_rate"], float) and not found["agent"].is_complete
     assert found["evaluation_episodes"] == 2 and found["environment_options"] == {"length": 0.7}
     yaml = pytest.importorskip("yaml")
-    import tomllib
-
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(tomllib.loads(TOML)))
     assert read_arguments(tmp_path / "run.yaml") == found
 
@@ -112,3 +115,84 @@ def test_another_agent_is_refused(tmp_path, capsys):
     (tmp_path / "run.toml").write_text(TOML)
     code, _, err = small.run_command(capsys, "train", "ppo", "CartPole-v1", "--config", tmp_path / "run.toml")
     assert code == 2 and "has the agent dqn and its parts; leave out ppo, or" in err
+
+
+SAVED = [
+    (
+        {
+            "agent": "ppo",
+            "environment": "CartPole-v1",
+            "wrap": ["time-limit:200"],
+            "environment_options": {"length": 0.7},
+        }
+    ),
+    ({"agent": "ppo", "environment": "minatar:Breakout", "agent_options": {"target_kl": 0.02}, "seeds": (3,)}),
+    ({"agent": "dqn", "environment": "CartPole-v1", "memory": "prioritised", "sweep": {"learning_rate": [1e-5, 1e-3]}}),
+    ({"agent": "sac", "environment": "gymnasium:MountainCarContinuous-v0"}),
+    ({"agent": "dqn", "environment": "BitFlip-10", "memory": "hindsight"}),
+    (
+        {
+            "agent": "ppo",
+            "environment": "CartPole-v1",
+            "rewards": "rnd",
+            "agent_options": {"learning_rate": "linear:1e-3,0"},
+        }
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [SAVED[2], *(pytest.param(one, marks=pytest.mark.thorough) for one in SAVED[:2] + SAVED[3:])],
+    ids=lambda one: f"{one['agent']}-{one['environment']}",
+)
+def test_settings_that_were_saved_are_the_same_run(given, tmp_path):
+    config = resolve(**given)
+    write_settings(config, tmp_path / "mine.toml")
+    text = (tmp_path / "mine.toml").read_text()
+    assert resolve_file(tmp_path / "mine.toml").full_config() == config.full_config()
+    for line in text.splitlines():
+        assert not line or line.startswith(("#", "[", "id = ", "part = ")) or "  # " in line, line
+    (tmp_path / "config.json").write_text(json.dumps(config.full_config()))
+    again = resolve_file(tmp_path / "config.json").full_config()
+    assert again | {"track": ()} == config.full_config()
+    # A value that a person edits, and a line that a person deletes, which takes its default again.
+    number = 7 if config.agent.num_envs != 7 else 6
+    edited = re.sub(r"^num_envs = \d+", f"num_envs = {number}", text, flags=re.M)
+    (tmp_path / "mine.toml").write_text(re.sub(r"^discount = .*\n", "", edited, flags=re.M))
+    again = resolve_file(tmp_path / "mine.toml")
+    assert again.agent == dataclasses.replace(config.agent, num_envs=number)
+
+
+def resolve_file(path):
+    found = read_arguments(path)
+    settings = {name: found.pop(name) for name in list(found) if name in STORED}
+    return dataclasses.replace(resolve(**found), **settings)
+
+
+def test_toml_has_every_kind_of_value():
+    values = {
+        "a": None,
+        "b": True,
+        "c": -0.0,
+        "d": 1e-05,
+        "e": float("inf"),
+        "f": 'x"\\\x7f\n',
+        "g": [1, [2.5]],
+        "h i": {"j": "k"},
+    }
+    text = "\n".join(line_of(name, value, "meaning") for name, value in values.items())
+    assert tomllib.loads(text) == values | {"a": "none"}
+
+
+def test_settings_are_written_once(tmp_path):
+    config = resolve("ppo", "CartPole-v1")
+    write_settings(config, tmp_path / "deep" / "mine.toml")
+    for path, said in (
+        (tmp_path / "deep" / "mine.toml", "is there already"),
+        (tmp_path / "mine.yaml", "ends with .toml"),
+    ):
+        with pytest.raises(ForageError, match=said):
+            write_settings(config, path)
+    with pytest.raises(ForageError, match="names its environment by an id, and CartPole has none"):
+        write_settings(resolve("ppo", make("CartPole-v1")), tmp_path / "object.toml")

@@ -42,3 +42,18 @@ WRONG = [
 @pytest.mark.parametrize(("file", "said"), WRONG, ids=[file for file, _ in WRONG])
 def test_one_sentence(file, said, answer):
     answer(f"train --config {file}", said)
+
+
+SAVED = [
+    ("train ppo CartPole-v1 --save-config file.txt", r"Settings are saved as TOML, so file\.txt ends with \.toml"),
+    ("train ppo CartPole-v1 --save-config bad.toml", r"bad\.toml is there already; name another file, or delete it"),
+    ("train --from run --save-config new.toml", "keeps settings alone, without weights or data; leave out --from and"),
+    ("train typo.toml", "typo.toml has 'agnet', which is no setting of a run"),
+    ("train nothere.toml", "nothere.toml cannot be read: No such file"),
+    ("train bad.toml --config typo.toml", "typo.toml has 'agnet'"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), SAVED, ids=[words for words, _ in SAVED])
+def test_a_file_of_settings(words, said, answer):
+    answer(words, said)
