@@ -80,7 +80,7 @@ def part_lines(table: str, port: str, stored: Mapping[str, Any]) -> Iterator[str
 
 
 def line_of(name: str, value: Any, meaning: str = "") -> str:
-    """Return a line of TOML, with a comment that says its meaning."""
+    """Return a line of TOML, with its meaning as a comment."""
     return f"{key_of(name)} = {toml_value(value)}" + (f"  # {meaning}" if meaning else "")
 
 
