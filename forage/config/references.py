@@ -25,10 +25,12 @@ from forage.core.types import ForageError, Spec
 from forage.data.demonstrations import Demonstrations, load_demonstrations, with_hashes
 from forage.data.files import file_hash
 from forage.loop.policy import Policy
-from forage.nn.language import base, pretrained
+from forage.nn.language import base, lora, pretrained
 from forage.nn.language.directory import load_scorer
+from forage.nn.language.peft import absolute_source, split_source
 from forage.nn.language.pretrained import PretrainedModel
 from forage.nn.language.scorer import PretrainedScorer
+from forage.nn.language.tensors import check_file
 from forage.nn.transformer import Transformer
 
 REFERENCES = (FrozenPolicy, Demonstrations, PretrainedModel)
@@ -134,7 +136,7 @@ def take_models(part: Tree) -> Tree:
     def one(model: PretrainedModel) -> PretrainedModel:
         if model.sizes:
             return model
-        source = model.source if model.source == FORAGE else str(Path(model.source).expanduser().absolute())
+        source = model.source if model.source == FORAGE else absolute_source(model.source)
         weights = read_weights(model, source)
         found = digest(weights)
         HELD[found] = weights
@@ -189,7 +191,8 @@ def read_model(source: str) -> Transformer:
     """Return the transformer of a source. Raise `ForageError` if there is none."""
     if source == FORAGE:
         return base.load_base()
-    path = Path(source)
+    path, _ = split_source(source)
+    check_file(path)
     if (path / "agent.npz").exists():
         network = getattr(load_policy(path).state, "network", None)
         if not isinstance(network, Transformer):
@@ -199,7 +202,7 @@ def read_model(source: str) -> Transformer:
         raise ForageError(
             f"A model is {FORAGE}, a directory with a transformer, or a run of one, and {source} is none."
         )
-    return Transformer.load(path)
+    return lora.merge_adapters(Transformer.load(source))  # what learns has adapters of its own, or none
 
 
 def digest(network: Any) -> str:

@@ -9,7 +9,7 @@ from forage.agents.language.base import LanguageAgent
 from forage.config.ranges import check_call
 from forage.config.saved import load
 from forage.core.errors import ForageError
-from forage.nn.language.export import write_model
+from forage.nn.language.export import write_adapters, write_model
 from forage.runs.run import Run
 from forage.studies.chat import home_of, one_network
 
@@ -20,6 +20,7 @@ def export(
     seed: int | None = None,
     checkpoint: str | int | None = None,
     actions: str | None = None,
+    peft: bool = False,
 ) -> Path:
     """Write the policy of a run to `output`, and return its path.
 
@@ -27,11 +28,14 @@ def export(
     that `transformers` loads it and writes the same text; a reward model becomes one for sequence classification. Any
     other becomes an .npz, .onnx or .safetensors file, by the suffix; see `Policy.export`. `seed`: which seed's policy,
     else that of the best. `checkpoint`: `best`, or the step of one that the run has kept. `actions`: `greedy` or
-    `sampled`, else as the run was evaluated.
+    `sampled`, else as the run was evaluated. `peft`: write the adapters of a run with a `rank` alone, as a directory of
+    PEFT's.
     """
     check_call(export, locals())
     run, path = Run(directory), Path(output)
     policy = load(run.directory, seed, actions, checkpoint=checkpoint)
+    if peft and not (isinstance(policy.agent, LanguageAgent) and policy.agent.rank):
+        raise ForageError(f"{run.directory} has no adapters to export; PEFT's directories are of runs with --rank.")
     if not isinstance(policy.agent, LanguageAgent):
         if not path.suffix:
             raise ForageError(
@@ -42,5 +46,8 @@ def export(
     if path.suffix in (".npz", ".onnx", ".safetensors") or path.is_file():
         raise ForageError(f"A language policy is exported as a directory, and {path.name} is the name of a file.")
     one_network(policy, run)
+    tokenizer = home_of(run).form.tokenizer
+    if peft:
+        return write_adapters(policy.state.network, tokenizer, path, policy.agent.base_model.source)
     head = None if policy.agent.writes else policy.state.head
-    return write_model(policy.state.network, home_of(run).form.tokenizer, path, head)
+    return write_model(policy.state.network, tokenizer, path, head)

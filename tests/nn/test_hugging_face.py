@@ -4,24 +4,23 @@ It needs what `make test` does not install: pip install 'forage-rl[test,language
 """
 
 import json
+import os
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from language_helpers import draw
+from language_helpers import OURS, RECORDED, TEXT, draw
 
 from forage.core.errors import ForageError
 from forage.core.text.chat import CHATML, CHATML_TOKENS
 from forage.core.text.own import BytePairs
 from forage.core.text.tokenizer import Tokenizer
 from forage.nn.language import lora
-from forage.nn.language.architecture import Architecture
 from forage.nn.language.directory import ends, load_scorer, save_scorer, with_tokens
 from forage.nn.language.generate import generate, score_texts
 from forage.nn.language.peft import load_adapters, save_adapters
-from forage.nn.language.positions import Rope
 from forage.nn.transformer import Transformer
 from forage.ops.sampling import Sampling, log_distribution
 
@@ -168,38 +167,6 @@ def bytes_of(directory):
         return {name: (file.get_tensor(name).shape, file.get_tensor(name).tobytes()) for name in file.keys()}  # noqa: SIM118
 
 
-SMALL = Architecture(61, 32, 2, 4, 40)
-LONGROPE = Rope(1e4, "longrope", 4.0, original=32, share=0.75, gain=1.2, short=(1.0, 1.1, 1.3), long=(1.0, 2.0, 3.0))
-OURS = {
-    "llama": Architecture(61, 32, 2, 4, 40, key_heads=2, tied=False, rope=Rope(5e4, "llama3", 8.0, 1.0, 4.0, 16)),
-    "mistral": Architecture(61, 32, 2, 4, 40, family="mistral", windows=(5, 5)),
-    "qwen2": Architecture(61, 32, 2, 4, 40, family="qwen2", attention_bias=True, windows=(0, 5)),
-    "qwen3": Architecture(61, 32, 2, 4, 40, family="qwen3", head_size=12, rope=Rope(1e4, "linear", 2.0)),
-    "smollm3": Architecture(61, 32, 2, 4, 40, family="smollm3", rotated=(True, False), mlp_bias=True),
-    "phi3": SMALL._replace(family="phi3", length=64, rope=LONGROPE),
-    "olmo2": SMALL._replace(family="olmo2", key_heads=2, rope=Rope(1e4, "yarn", 4.0, 1, 8, 16, gain=1.1)),
-    "granite": SMALL._replace(
-        family="granite", attention_scale=0.3, embedding_scale=5.0, residual_scale=0.4, logit_divisor=3.0
-    ),
-    "gemma2": SMALL._replace(
-        family="gemma2", windows=(5, 0), attention_cap=2.0, logit_cap=3.0, head_size=12, attention_scale=10**-0.5
-    ),
-    "gemma3_text": SMALL._replace(
-        family="gemma3_text", windows=(5, 0), local_rope=Rope(100.0), head_size=12, rope=Rope(1e6, "linear", 8.0)
-    ),
-    "gpt2": SMALL._replace(length=64, family="gpt2", attention_bias=True, mlp_bias=True),
-    "qwen3_moe": SMALL._replace(
-        family="qwen3_moe",
-        dense=(True, False),
-        windows=(5, 5),
-        experts=5,
-        chosen=2,
-        expert_inner=20,
-        normalised=True,
-    ),
-}
-
-
 @pytest.mark.parametrize("family", OURS)
 def test_what_is_written_here_writes_the_same_there(family, tmp_path):
     network = draw(OURS[family])
@@ -215,6 +182,19 @@ def test_what_is_written_here_writes_the_same_there(family, tmp_path):
     assert again.architecture == network.architecture.canonical()
     same = jax.tree.map(lambda a, b: bool(jnp.array_equal(a, b)), jax.tree.leaves(network), jax.tree.leaves(again))
     assert all(same)
+
+
+@pytest.mark.parametrize("family", OURS)
+def test_recorded_logits_are_theirs(family, tmp_path):
+    """FORAGE_RECORD=1 records them anew."""
+    with_tokens(draw(OURS[family]), end=2, pad=0).save(tmp_path)
+    model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
+    found = ask(model, TEXT, np.ones(TEXT.shape, bool))[0, -1, :6]
+    read = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
+    if os.environ.get("FORAGE_RECORD"):
+        read[family] = [round(float(x), 6) for x in found]
+        RECORDED.write_text("\n".join(json.dumps(read).replace("], ", "],\n").splitlines()) + "\n")
+    np.testing.assert_allclose(found, read[family], atol=1e-4)
 
 
 def test_bfloat16_keeps_its_bytes_and_is_near(tmp_path):

@@ -82,6 +82,7 @@ class LanguageAgent(Agent):
         "min_p": Range(0, 1),
         "top_k": Range(1),
         "rank": Range(0),
+        "router_balance": Range(0),
         "epochs": Range(1),
         "minibatches": Range(1),
     }
@@ -108,6 +109,8 @@ class LanguageAgent(Agent):
     optimiser: str = equinox.field(static=True, default="adam")  # one of Optax by its name, such as adamw or lion
     top_k: int | None = equinox.field(static=True, default=None)  # this many of the most probable tokens may be drawn;
     # none: all
+    router_balance: float = equinox.field(static=True, default=0.0)  # weight of the loss that lets a router choose its
+    # experts equally often, for a model that has experts; 0.001 in Qwen3's configurations
     rank: int = equinox.field(static=True, default=0)  # columns of adapters that learn in place of all weights (LoRA);
     # 0: all learn
 
@@ -146,6 +149,8 @@ class LanguageAgent(Agent):
                 f"{name} learns from whole conversations, and those of {spec.name} take {spec.horizon} turns; give it "
                 f"a rollout_length of {spec.horizon}."
             )
+        if self.router_balance and not architecture.experts:
+            raise ForageError(f"The model {source} has no experts to balance; leave out router_balance.")
         check_minibatches(self, self.num_envs * self.rollout_length, "answers")
 
     def init(self, key: Key[Array, ""], spec: Spec) -> LanguageState:
@@ -171,6 +176,13 @@ class LanguageAgent(Agent):
         """Split the network into its trained and its frozen part."""
         return lora.split_adapters(network) if self.rank else (network, None)
 
+    def balance_experts(self, network: Transformer, part: Any) -> Float[Array, ""]:
+        """Compute the weighted loss of experts that are chosen unequally, for all rows in a part of a lesson."""
+        is_rows = lambda node: isinstance(node, AnswerRows)  # noqa: E731
+        found = [rows for rows in jax.tree.leaves(part, is_leaf=is_rows) if is_rows(rows)]
+        flat = [jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), (rows.tokens, rows.there)) for rows in found]
+        return self.router_balance * sum((network.load_balance(*text) for text in flat), jnp.zeros(()))
+
     def descend_minibatches(
         self,
         state: LanguageState,
@@ -186,7 +198,9 @@ class LanguageAgent(Agent):
         learned, fixed = self.split_frozen(state.network)
 
         def loss(learned: Transformer, part: Any, first: Bool[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
-            return objective(lora.combine_adapters(learned, fixed), part, first)
+            network = lora.combine_adapters(learned, fixed)
+            value, metrics = objective(network, part, first)
+            return (value + self.balance_experts(network, part) if self.router_balance else value), metrics
 
         learned, inner, said = descend(
             loss, learned, state.optimiser, self.steps(rate), items, self.epochs, self.minibatches, key
@@ -256,7 +270,8 @@ class LanguageAgent(Agent):
         `together`: what rows have in common, which is then read once.
         """
         sampling, new = self.sampling(warmth(rows)), rows.wrote.shape[1]
-        return log_probabilities(network, rows.tokens, sampling, rows.there, state.known, wanted=new, together=together)
+        known = fit_vocabulary(state.known, network)
+        return log_probabilities(network, rows.tokens, sampling, rows.there, known, wanted=new, together=together)
 
     def logits(
         self, network: Transformer, rows: AnswerRows, together: SharedPrefix = ALONE
@@ -267,6 +282,12 @@ class LanguageAgent(Agent):
         """
         new = rows.wrote.shape[1]
         return network.logits(hidden_before_tokens(network, rows.tokens, rows.there, wanted=new, together=together)[0])
+
+
+def fit_vocabulary(known: Bool[Array, " vocabulary"], network: Transformer) -> Bool[Array, " own"]:
+    """Return the mask of tokens that may be written, for a model whose vocabulary is padded to another size."""
+    size = network.architecture.vocabulary
+    return jnp.pad(known, (0, max(size - len(known), 0)))[:size]
 
 
 def warmth(rows: AnswerRows) -> Float[Array, "row new 1"]:

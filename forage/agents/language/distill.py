@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import equinox
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from forage.agents.language.base import LanguageState, warmth
@@ -12,11 +13,13 @@ from forage.agents.language.grpo import GRPO, LossInputs, Scores
 from forage.core.ports import Metrics
 from forage.core.ports.needs import Choices, Unused
 from forage.core.ranges import Range, Ranges
+from forage.core.spaces import Tokens
 from forage.core.types import ForageError, Spec
 from forage.nn.language.pretrained import PretrainedModel, make_pretrained
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.supervised import DIRECTIONS, distillation
 
+UNKNOWN = -1e9  # logit of an entry of the vocabulary without a token; finite, so that differences are
 OVER = ("tokens", "vocabulary")
 """Supports of the divergence's sum: the tokens that were drawn, by an estimator, or the whole vocabulary."""
 
@@ -28,8 +31,9 @@ class Distill(GRPO):
 
     With `over` tokens the divergence is estimated from the tokens that were drawn (`estimator`), with `over` vocabulary
     it is summed over all, in a `direction` by name (`ops/tokens/supervised.distillation`). A `reward_share` of 0 is
-    distillation alone, and no reward is needed. The teacher has the student's tokenizer: as many tokens, of the same
-    meaning. It is compared with at the temperature of the answer and without truncation over the vocabulary.
+    distillation alone, and no reward is needed. The teacher has the student's tokenizer; a
+    vocabulary that is padded beyond its tokens counts without the padding. Both are compared at the temperature of the
+    answer and without truncation over the vocabulary.
 
     Xu et al. (2025), "KDRL: Post-Training Reasoning LLMs via Unified Knowledge Distillation and Reinforcement
     Learning", arXiv 2506.02208, as reviews tell it: the estimator k2, a weight of 5e-3, which there falls to 1e-3
@@ -70,11 +74,12 @@ class Distill(GRPO):
                 f"The teacher {self.teacher.source} is the model that learning begins from, so there is nothing to "
                 f"learn; name another one with --teacher, or a student with --model."
             )
-        teacher, student = self.teacher.architecture.vocabulary, self.base_model.architecture.vocabulary
-        if teacher != student:
+        assert isinstance(spec.action_space, Tokens)
+        teacher, tokens = self.teacher.architecture.vocabulary, spec.action_space.vocabulary - 1
+        if teacher < tokens:
             raise ForageError(
-                f"The teacher {self.teacher.source} knows {teacher} tokens and the model {self.base_model.source} "
-                f"{student}; a teacher has the student's tokenizer."
+                f"The teacher {self.teacher.source} knows {teacher} tokens and the tokenizer of {spec.name} has "
+                f"{tokens}; a teacher has the student's tokenizer."
             )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> LanguageState:
@@ -88,8 +93,14 @@ class Distill(GRPO):
             return super().divergences(network, state, lesson, scores)
         rows = lesson.rows
         assert isinstance(state.reference, Transformer)
-        both = (self.logits(one, rows, self.shared_prefix(rows)) for one in (network, state.reference))
-        student, teacher = (logits / warmth(rows) for logits in both)
+        shared = min(one.architecture.vocabulary for one in (network, state.reference))
+
+        def known_logits(one: Transformer) -> Float[Array, "row new vocabulary"]:
+            """Return logits of the tokenizer's tokens alone: vocabularies are padded to sizes of their own."""
+            logits = self.logits(one, rows, self.shared_prefix(rows))[..., :shared]
+            return jnp.where(state.known[:shared], logits, UNKNOWN) / warmth(rows)
+
+        student, teacher = known_logits(network), known_logits(state.reference)
         return distillation(student, teacher, scores.mask, self.direction, self.mixture)
 
     def surrogate(self, network: Transformer, lesson: LossInputs, scores: Scores) -> tuple[Float[Array, ""], Metrics]:

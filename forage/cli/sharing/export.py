@@ -15,6 +15,7 @@ Writes the policy of a run for programs without Forage. A language policy become
 transformers and others load (extra `language`). Any other becomes a file: policy.npz acts in plain NumPy, policy.onnx
 in an ONNX runtime (extra `onnx`), and policy.safetensors holds the weights by name (extra `safetensors`).
 
+  --peft                 a language policy that learned with --rank: its adapters alone, as PEFT reads them
   --seed N               the seed of the policy; by default the best
   --checkpoint best|N    a kept policy, of the best evaluation or of step N; by default the newest
   --actions greedy | sampled   the kind of actions; by default as in the run's evaluation. Files act greedily
@@ -30,7 +31,7 @@ def run(positional: list[str], words: options.Words) -> None:
     """Run `forage export`."""
     if len(positional) != 2:
         raise ForageError("forage export takes a run and where to write its policy: forage export runs/NAME my-model.")
-    known = {"seed": int, "actions": str}
+    known = {"seed": int, "actions": str, "peft": bool}
     values: dict[str, Any] = {
         name: options.parse(name, words.pop(name), kind) for name, kind in known.items() if name in words
     }

@@ -9,6 +9,7 @@ from typing import Any
 from forage.core.errors import ForageError
 from forage.core.text.tokenizer import Tokenizer
 from forage.nn.language.directory import save_scorer, with_tokens
+from forage.nn.language.peft import holds_adapters, save_adapters, split_source
 from forage.nn.transformer import Transformer
 
 
@@ -30,6 +31,24 @@ def write_model(network: Transformer, tokenizer: Tokenizer, directory: Path, hea
             path = directory / "generation_config.json"
             said = json.loads(path.read_text(encoding="utf-8")) | {"suppress_tokens": unknown}
             path.write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ForageError(f"Could not write {directory}: {error.strerror or error}.") from error
+    return directory
+
+
+def write_adapters(network: Transformer, tokenizer: Tokenizer, directory: Path, source: str) -> Path:
+    """Write the adapters of a transformer and its tokenizer to a directory. `source`: what the adapters learned on.
+
+    Raise `ForageError` where that has adapters itself, as these would not fit its base alone.
+    """
+    base = Path(source).expanduser()
+    if holds_adapters(split_source(source)[0]):
+        raise ForageError(
+            f"The adapters of this run stand on {source}, which has adapters itself; export it whole, without --peft."
+        )
+    try:
+        save_adapters(network, directory, str(base) if (base / "config.json").exists() else None)
+        tokenizer.save(directory)
     except OSError as error:
         raise ForageError(f"Could not write {directory}: {error.strerror or error}.") from error
     return directory
