@@ -11,9 +11,11 @@ from language_helpers import OURS, RECORDED, TEXT, draw
 from tiers import gate_cases
 
 from forage.core.types import ForageError
+from forage.nn.language import lora
 from forage.nn.language.architecture import FAMILIES
 from forage.nn.language.configuration import read_architecture, write_architecture
 from forage.nn.language.experts import Experts, load_balance
+from forage.nn.language.generate import log_probabilities
 from forage.nn.language.peft import join_adapters, rank_and_scale
 from forage.nn.language.positions import Rope, rotate_pairs
 from forage.nn.language.tensors import from_leaves, to_leaves
@@ -40,6 +42,32 @@ def test_configurations_and_tensors_come_back(family, tmp_path):
     again, used = to_leaves(tensors, network, architecture, tmp_path)
     assert used == set(tensors)
     jax.tree.map(np.testing.assert_array_equal, network, again)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("rank", [0, 2])
+@pytest.mark.parametrize("family", OURS)
+def test_a_step_makes_a_text_likelier(family, rank):
+    network = jax.tree.map(lambda x: 0.3 * x if x.ndim > 1 else x, draw(OURS[family]))
+
+    def step(network):
+        if rank:
+            network = lora.add_adapters(network, jax.random.key(0), rank, 4.0, lora.ALL)
+        learned, fixed = lora.split_adapters(network) if rank else (network, None)
+
+        def loss(learned):
+            return -log_probabilities(lora.combine_adapters(learned, fixed), jnp.asarray(TEXT))[0].mean()
+
+        before, slope = jax.value_and_grad(loss)(learned)
+        size = jnp.sqrt(sum(jnp.vdot(x, x) for x in jax.tree.leaves(slope)))
+        after = loss(jax.tree.map(lambda x, g: x - 0.02 * g / size, learned, slope))
+        return before, after, jax.tree.map(lambda g: jnp.abs(g).max(), slope)
+
+    before, after, slope = small.compute(step, network)
+    assert after < before
+    moved = [bool(x > 0) for x in jax.tree.leaves(slope)]
+    assert np.isfinite(jax.tree.leaves(slope)).all()
+    assert sum(moved) >= (len(moved) // 2 if rank else 0.9 * len(moved))  # A learns once B is no longer 0
 
 
 def test_every_family_is_recorded():

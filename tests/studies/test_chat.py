@@ -78,6 +78,30 @@ def test_an_exported_policy_is_the_same(directory, tmp_path):
 
 
 @pytest.mark.thorough
+def test_adapters_of_a_run_with_experts_are_exported_and_read(tmp_path):
+    words = named.tokenizer("forage")
+    sizes = SMALL._replace(family="qwen3_moe", experts=4, chosen=2, expert_inner=8)
+    words.save(with_tokens(Transformer(jax.random.key(0), sizes), words.end, words.pad).save(tmp_path / "model"))
+    options = {"model": str(tmp_path / "model"), "num_envs": 4, "group_size": 4, "rank": 2, "router_balance": 0.1}
+    forage.train(
+        "grpo",
+        "text:addition",
+        steps=8,
+        seeds=[3],
+        agent_options=options | {"learning_rate": 1e-2, "entropy_coefficient": 0.1},
+        evaluation_episodes=2,
+        directory=tmp_path / "run",
+        display="quiet",
+    )
+    forage.export(tmp_path / "run", tmp_path / "whole")
+    forage.export(tmp_path / "run", tmp_path / "adapters", peft=True)
+    one, other, base = (Transformer.load(tmp_path / name).blocks[0].queries for name in ("whole", "adapters", "model"))
+    assert other.lora_a is not None and np.abs(one.weight - base.weight).max() > 0
+    np.testing.assert_allclose(one.weight, base.weight + other.scale * other.lora_a @ other.lora_b, atol=1e-6)
+    forage.chat(tmp_path / "adapters", tokens=4).say("Compute 1 + 2.")
+
+
+@pytest.mark.thorough
 def test_transformers_writes_the_same(directory, tmp_path):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -121,6 +145,7 @@ def test_problems_on_the_command_line(directory, capsys):
         (["chat", "MODEL", "--problem"], "learned in no environment"),
         (["export", "RUN"], "takes a run and where"),
         (["export", "RUN", "policy.npz"], "as a directory"),
+        (["export", "RUN", "adapters", "--peft"], "has no adapters to export; PEFT's directories are of runs with"),
         (["watch", "RUN", "--output", "film.gif"], ".txt"),
     ],
 )

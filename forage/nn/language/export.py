@@ -37,7 +37,7 @@ def write_model(network: Transformer, tokenizer: Tokenizer, directory: Path, hea
 
 
 def write_adapters(network: Transformer, tokenizer: Tokenizer, directory: Path, source: str) -> Path:
-    """Write the adapters of a transformer and its tokenizer to a directory. `source`: what the adapters learned on.
+    """Write the adapters of a transformer and its tokenizer to a directory. `source`: the model that they learned on.
 
     Raise `ForageError` where that has adapters itself, as these would not fit its base alone.
     """

@@ -1,6 +1,7 @@
 """GRPO's relatives: each is GRPO with its fields, or has one rule of its own that is worked by hand here."""
 
 import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 from resuming_helpers import check_resumed
 from test_grpo import CLOCK, collect, model, run_learn
+from test_grpo import SMALL as SIZES
 
-from forage.agents.language.base import AnswerRows, Aux, LanguageState
+from forage.agents.language.base import AnswerRows, Aux, LanguageState, fit_vocabulary
 from forage.agents.language.distill import Distill
 from forage.agents.language.grpo import GRPO, LossInputs
 from forage.agents.language.kl_penalty import penalty_to_go, token_advantages
@@ -20,6 +22,7 @@ from forage.config.registry import part_class
 from forage.config.resolve import resolve
 from forage.core.errors import ForageError
 from forage.core.types import OUTCOME, Batch, Experience
+from forage.nn.transformer import Transformer
 
 CHOICES = [
     *("dr-grpo", "dapo", "rloo", "reinforce-plus-plus", "reinforce-plus-plus-baseline", "gspo", "cispo"),
@@ -231,6 +234,51 @@ def test_a_student_comes_to_resemble_its_teacher(over):
 def test_a_teacher_is_another_one():
     with pytest.raises(ForageError, match="nothing to learn"):
         resolve("distill", "text:addition", steps=64, seeds=[0]).learner().check()
+
+
+def widen_vocabulary(network: Transformer, vocabulary: int) -> Transformer:
+    """Return a model with as many more entries of its vocabulary, which have vectors of their own."""
+    like = small_vocabulary(vocabulary)
+    table, *others = jax.tree.leaves(network)
+    more = np.ones((vocabulary - len(table), table.shape[1]), np.float32)
+    return jax.tree.unflatten(jax.tree.structure(like), [jnp.concatenate([table, more]), *others])
+
+
+def small_vocabulary(size: int) -> Transformer:
+    """Return shapes of a model with another vocabulary."""
+    return jax.eval_shape(lambda: Transformer(jax.random.key(1), SIZES._replace(vocabulary=size)))
+
+
+def test_a_teacher_may_have_a_vocabulary_of_another_size():
+    known = jnp.arange(4) < 3
+    for size, expected in ((2, [1, 1]), (4, [1, 1, 1, 0]), (6, [1, 1, 1, 0, 0, 0])):
+        like = SimpleNamespace(architecture=SimpleNamespace(vocabulary=size))
+        assert fit_vocabulary(known, like).tolist() == expected
+    with pytest.raises(ForageError, match=r"knows 100 tokens and the tokenizer of text:addition has \d+"):
+        setup_of("distill", teacher=small_vocabulary(100)).learner().check()
+    setup_of("distill", teacher=small_vocabulary(600)).learner().check()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("over", ["tokens", "vocabulary"])
+def test_padding_of_a_vocabulary_changes_nothing(over):
+    options = {"over": over, "reward_share": 0.0, "divergence": 1.0}
+    found = []
+    for student, teacher in (
+        (model(), model(1)),
+        (model(), widen_vocabulary(model(1), 600)),
+        (widen_vocabulary(model(), 600), model(1)),
+    ):
+        setup = setup_of("distill", model=student, teacher=teacher, **options)
+        agent, state, batch = collect(setup, reward=np.zeros(8))
+        found.append((batch.experience.action, run_learn(agent, state, batch)[1]["divergence"]))
+    assert found[0][1] > 0
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_allclose(found[1][1], found[0][1], rtol=1e-4)
+    agent, state, batch = collect(setup, reward=np.zeros(8))  # the last one's rollout, once more without the padding
+    bare = setup_of("distill", teacher=model(1), **options).learner().agent
+    state = state._replace(network=model(), known=state.known[:520], optimiser=bare.steps(1.0).init(model()))
+    np.testing.assert_allclose(run_learn(bare, state, batch)[1]["divergence"], found[2][1], rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", RULES)
