@@ -28,6 +28,7 @@ FLAGS = {option.word or option.name for option in (*OPTIONS, *READING) if option
         "narrow",
         "reverse",
         "until_decided",
+        "peft",
     )
 }
 
