@@ -149,7 +149,7 @@ class TextEnvironment(HostEnvironment):
                 processor.
             calls: With chat, the form of calls of tools: the `template`'s, or `forage`'s, <call>name: text</call>; by
                 default the template's, where it has one that Forage reads.
-            rows: Of a class whose methods are tools, the arguments of each `reset`: a JSONL file, or mappings.
+            rows: Of a class whose methods are tools, the arguments of each `reset`: a file of rows, or mappings.
             evaluate: With prompts of a file, a second file whose prompts evaluation plays; without one a share of the
                 first, `held_out`.
             rewards: Reward functions that judge the answers, each as `file.py:name` or `module:name`.

@@ -239,7 +239,7 @@ def make_world(
     if kind == "methods":
         if tools_used or team is not None:
             raise ForageError(f"The tools of {name} are its methods, and it has one role; leave out tools and roles.")
-        from forage.environments.text.methods import Methods
+        from forage.environments.text.own.methods import Methods
 
         return Methods(name, turns or 4, options, rows, instruct, native)
     if name in GAMES or kind == "game":

@@ -196,12 +196,15 @@ def test_bad_turns_end_a_run_in_a_sentence(bad):
             assert environment._records[0].said[-1][1] == "<result>KeyError: 'step'</result>"
         with pytest.raises(ForageError, match=sentence):
             say(environment, "", "")
-    with pytest.raises(ForageError, match=r"Line 2 of \S*rows\.jsonl is no JSON"):
+    with pytest.raises(
+        ForageError,
+        match=r"rows\.jsonl: line 2 is no JSON .*; a row is an object of arguments",
+    ):
         Path("rows.jsonl").write_text("{}\nx\n")
         make("text:counter.py:Counter", rows="rows.jsonl")
     for options, sentence in (
-        ({"rows": "none.jsonl"}, r"There is no file \S*none.jsonl of rows"),
-        ({"rows": [3]}, "Rows are JSON objects"),
+        ({"rows": "none.jsonl"}, r"There is no file \S*none.jsonl"),
+        ({"rows": [3]}, "Rows are mappings"),
         ({"tools": "calculator"}, "The tools of .* are its methods"),
     ):
         with pytest.raises(ForageError, match=sentence):

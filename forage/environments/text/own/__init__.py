@@ -1,1 +1,1 @@
-"""Prompts and reward functions of a person's own."""
+"""Prompts, reward functions and environments of a person's own."""

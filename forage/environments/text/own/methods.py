@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-import json
 import math
 import numbers
 import random
@@ -23,6 +22,7 @@ import numpy as np
 from forage.core.errors import ForageError
 from forage.core.loading import load_class
 from forage.core.text.dialogue import Dialogue, content_of, replace_content
+from forage.data.text.source import raw_rows
 from forage.environments.text.games.game import EXECUTED
 from forage.environments.text.named import call_own, make_checked
 from forage.environments.text.tools.functions import FunctionTool, await_result, compute
@@ -150,21 +150,19 @@ def seed_generators(*entropy: int) -> Iterator[None]:
 
 
 def reset_rows(given: Sequence[Row] | str | None) -> tuple[Row, ...]:
-    """Return rows as they are given, or as the lines of a JSONL file have them."""
+    """Return rows as they are given, or those of a file or a data set's directory."""
     if not given:
         return ()
-    found: list[Any] = []
-    if isinstance(given, str):
-        path = Path(given)
-        if not path.is_file():
-            raise ForageError(f"There is no file {given} of rows; it has one JSON object a line.")
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            try:
-                found += [json.loads(line)] if line.strip() else []
-            except ValueError:
-                raise ForageError(f"Line {number} of {given} is no JSON; each line is an object of a row.") from None
-    else:
+    if not isinstance(given, str):
         found = list(given)
-    if not found or any(not isinstance(row, Mapping) for row in found):
-        raise ForageError(f'Rows are JSON objects, as in {{"prompt": ...}}, and {given!r:.60} has another value.')
+        if any(not isinstance(row, Mapping) for row in found):
+            raise ForageError(f'Rows are mappings, as in {{"prompt": ...}}, and {given!r:.60} has another value.')
+        return tuple(found)
+    found = []
+    for row in raw_rows(Path(given)):
+        if isinstance(row.fields, str):
+            raise ForageError(f"{given}: {row.place} {row.fields}; a row is an object of arguments of reset.")
+        found.append(row.fields)
+    if not found:
+        raise ForageError(f"{given} has no rows.")
     return tuple(found)
