@@ -68,7 +68,7 @@ def choose_text(
         name = choice.name
     else:
         made, name = choice, registry.part_name(choice)
-    own = {name: getattr(made, name) for name in ("only_answers",) if hasattr(made, name)}
+    own = {name: getattr(made, name) for name in ("only_answers", "packing") if hasattr(made, name)}
     memory = TextSet(
         os.fspath(data),
         held_out=held_out,

@@ -22,7 +22,7 @@ from forage.data.files import file_hash
 from forage.data.formats import hash_lines
 from forage.data.text.rows import KINDS, read_rows
 from forage.data.text.source import files_of
-from forage.data.text.tokens import RowEncoder, TokenRows, encode_rows
+from forage.data.text.tokens import RowEncoder, TokenRows, encode_rows, pack_rows
 from forage.memory.dataset import DataSet, episodes_held_out
 from forage.ops.rows import shuffle
 
@@ -57,6 +57,7 @@ class TextSet(DataSet):
     # are learned of messages
     others: bool = equinox.field(static=True, default=False, kw_only=True)  # a preference is two rows, of which one is
     # wanted, and each row has its prompt with another row's answer beside
+    packing: bool = equinox.field(static=True, default=False, kw_only=True)  # whether several short texts share a row
     chat: bool = equinox.field(static=True, default=False, kw_only=True)  # the texts are messages; found when a run
     # begins
     held_file: str = equinox.field(static=True, default="", kw_only=True)  # further rows that are measured alone
@@ -202,6 +203,7 @@ def experience_of(rows: TokenRows) -> Experience:
             "text": jnp.asarray(rows.text),
             "wrote": jnp.asarray(rows.wrote),
             "margin": jnp.asarray(rows.margin),
+            **({} if rows.begin is None else {"begin": jnp.asarray(rows.begin)}),
         },
         action=(),
         reward=jnp.asarray(rows.label),
@@ -229,7 +231,8 @@ def read_tokens(texts: TextSet) -> tuple[TokenRows, TokenRows | None]:
 
     def encode(file: str) -> TokenRows:
         rows = read_rows(Path(file).expanduser(), texts.row_kinds, texts.reader)
-        return encode_rows(rows, encoder, texts.longest, texts.others)
+        found = encode_rows(rows, encoder, texts.longest, texts.others)
+        return pack_rows(found, texts.longest) if texts.packing else found
 
     learned = encode(texts.file)
     if texts.held_file:

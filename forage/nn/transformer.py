@@ -389,13 +389,17 @@ class Transformer(equinox.Module):
         mask: Bool[Array, "batch time"] | None = None,
         remat: bool = False,
         wanted: int = 0,
+        begin: Int[Array, "batch time"] | tuple[()] = (),
     ) -> Float[Array, "batch wanted width"]:
         """Return the hidden state of each token, before it becomes logits.
 
         `remat`: compute blocks anew in the backward pass, so that a gradient keeps one array of each block alone.
         `wanted`: of how many of the last columns, 0 for all; the last block does nothing for others but remember them.
+        `begin`: the position in its row at which each token's text begins, where a row holds several texts, of which
+        none sees another.
         """
         x, turns, sight = self._open(tokens, mask)
+        sight = sight._replace(begin=begin)
         for block in self.blocks:
             last = block is self.blocks[-1]
             apply = functools.partial(Block.__call__, wanted=wanted if last else 0, ordered=True)

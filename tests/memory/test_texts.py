@@ -10,15 +10,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from recorded_helpers import TINY
 
+from forage.agents.language.sft import SFT
 from forage.core import prng
 from forage.core.ports import ActContext
 from forage.core.text.chat import CHATML, CHATML_TOKENS
 from forage.core.text.own import BytePairs
-from forage.core.types import Clock, ForageError
+from forage.core.types import Batch, Clock, ForageError
 from forage.data.text.rows import read_rows
-from forage.data.text.tokens import RowEncoder, TokenRows, encode_rows
+from forage.data.text.tokens import RowEncoder, TokenRows, encode_rows, pack_rows
 from forage.memory.texts import OpenedTextSet, TextSet, experience_of
+from forage.nn.transformer import Transformer
 
 CHAT = BytePairs(special=CHATML_TOKENS, template=CHATML)
 USER, TWO, FOUR = (
@@ -114,3 +117,34 @@ def test_held_rows_are_a_share_or_a_file_and_each_is_measured(tmp_path: Path) ->
     (tmp_path / "test.jsonl").write_text(json.dumps({"text": "other"}) + "\n")
     with pytest.raises(ForageError, match="does not hold the texts that this run began with"):
         apart.load(apart.spec())
+
+
+def test_short_texts_share_a_row_and_none_is_learned_from_another() -> None:
+    rows = encode_rows(
+        read_rows([{"text": text} for text in ("abc", "d", "efghi", "jk")], ("text",)), RowEncoder(CHAT), 9
+    )
+    packed = pack_rows(rows, 9)
+    texts = [CHAT.decode(row[row > 0] - 1, special=True) for row in packed.text[:, 0]]
+    assert texts == ["efghi<|end|>jk<|end|>", "abc<|end|>d<|end|>"]
+    assert packed.begin is not None and packed.begin[:, 0].tolist() == [[0] * 6 + [6] * 3, [0] * 4 + [4] * 2 + [0] * 3]
+    assert packed.wrote[:, 0].sum(1).tolist() == [7, 4] and not packed.wrote[0, 0, 6]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("scale", [1, 60])
+def test_a_shared_row_has_the_loss_and_the_gradient_of_its_texts_alone(scale: int) -> None:
+    """Long rows too, whose attention is taken in blocks."""
+    texts = read_rows([{"text": text * scale} for text in ("abc", "d", "efghi", "jk")], ("text",))
+    rows = encode_rows(texts, RowEncoder(CHAT), 512)
+    network = Transformer(jax.random.key(0), TINY._replace(length=1024))
+    agent, found = SFT(packing=True), []
+    for some in (rows, pack_rows(rows, 512)):
+        batch = Batch(jax.tree.map(lambda x: x[None], experience_of(some)), jnp.ones(len(some)), jnp.arange(len(some)))
+        items = agent.items(None, batch)  # pyrefly: ignore[bad-argument-type]
+        found.append(
+            jax.jit(jax.value_and_grad(lambda net, items=items: agent.text_loss(net, None, items)[0]))(network)
+        )
+    assert len(pack_rows(rows, 512)) < len(rows)
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5)
+    for one, two in zip(*(jax.tree.leaves(gradient) for _, gradient in found), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-5)

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.agents.language.base import AnswerRows, LanguageState
 from forage.agents.language.recorded import TextLearner, flat_answers, is_recorded, recorded_rows
 from forage.core.ports import Metrics
 from forage.core.ports.needs import Choices
-from forage.core.types import Batch, Clock
+from forage.core.types import Batch, Clock, ForageError, Spec
+from forage.nn.language.generate import hidden_before_tokens
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.masks import MEANS, aggregate, token_mean
 from forage.ops.tokens.supervised import cross_entropy
+
+
+class PackedRows(NamedTuple):
+    """Recorded texts to learn from."""
+
+    rows: AnswerRows
+    begin: Int[Array, "row time"] | tuple[()]  # where each token's text begins, where a row holds several texts
 
 
 class SFT(TextLearner):
@@ -44,19 +52,32 @@ class SFT(TextLearner):
     # token-mean or sequence-mean
     only_answers: bool = equinox.field(static=True, default=True)  # whether the assistant's words alone are
     # learned of recorded messages; TRL learns the whole unless told otherwise
+    packing: bool = equinox.field(static=True, default=False)  # whether several short recorded texts share a row of
+    # `longest` tokens, of which none sees another; batch_size counts such rows
 
-    def items(self, state: LanguageState, batch: Batch) -> AnswerRows:
-        return flat_answers(recorded_rows(batch))
+    def check(self, spec: Spec) -> None:
+        super().check(spec)
+        if self.packing and self.base_model.architecture.family == "gpt2":
+            raise ForageError(
+                "A model of the family gpt2 counts positions from the beginning of a row, so its texts cannot share "
+                "one; leave out --packing."
+            )
 
-    def text_loss(self, network: Transformer, state: LanguageState, items: AnswerRows) -> tuple[Any, Metrics]:
-        loss, each, likely = self.token_losses(network, items)
-        return loss, {"loss": loss, "cross_entropy": token_mean(each, items.wrote), "token_accuracy": likely}
+    def items(self, state: LanguageState, batch: Batch) -> PackedRows:
+        begin = batch.experience.observation.get("begin", ())
+        return PackedRows(flat_answers(recorded_rows(batch)), begin if isinstance(begin, tuple) else begin[0][:, 0])
+
+    def text_loss(self, network: Transformer, state: LanguageState, items: PackedRows) -> tuple[Any, Metrics]:
+        loss, each, likely = self.token_losses(network, items.rows, items.begin)
+        return loss, {"loss": loss, "cross_entropy": token_mean(each, items.rows.wrote), "token_accuracy": likely}
 
     def token_losses(
-        self, network: Transformer, rows: AnswerRows
+        self, network: Transformer, rows: AnswerRows, begin: Int[Array, "row time"] | tuple[()] = ()
     ) -> tuple[Float[Array, ""], Float[Array, "row new"], Float[Array, ""]]:
         """Return the loss of texts, that of each token, and the share of tokens that are the most probable ones."""
-        logits, token = self.logits(network, rows), rows.tokens[:, -rows.wrote.shape[1] :]
+        new = rows.wrote.shape[1]
+        hidden, _ = hidden_before_tokens(network, rows.tokens, rows.there, wanted=new, begin=begin)
+        logits, token = network.logits(hidden), rows.tokens[:, -new:]
         each = cross_entropy(logits, token, rows.wrote)
         likely = token_mean(jnp.argmax(logits, -1) == token, rows.wrote)
         return aggregate(each, rows.wrote, self.aggregation), each, jax.lax.stop_gradient(likely)

@@ -35,6 +35,8 @@ class TokenRows:
     wrote: Bool[np.ndarray, "row answer time"]  # tokens that are learned from
     label: Float[np.ndarray, " row"]  # 1 for a wanted answer, 0 for another
     margin: Float[np.ndarray, " row"]  # by how much the chosen answer is better, where the file says so
+    begin: Int[np.ndarray, "row answer time"] | None = None  # the place in its row at which each token's text begins,
+    # where a row holds several texts
     dropped: int = 0  # rows that were too long
     apart: int = 0  # rows whose prompt alone has other tokens than at the beginning of the whole
 
@@ -43,7 +45,7 @@ class TokenRows:
 
     def select(self, rows: Any) -> TokenRows:
         """Return some rows, by a mask or by number."""
-        columns = ("text", "wrote", "label", "margin")
+        columns = ["text", "wrote", "label", "margin", *([] if self.begin is None else ["begin"])]
         return dataclasses.replace(self, **{name: getattr(self, name)[rows] for name in columns})
 
     @property
@@ -151,7 +153,40 @@ def encode_rows(rows: TextRows, encoder: RowEncoder, longest: int, others: bool 
             wrote[i, j, : len(one.wrote)] = one.wrote
     label = np.array([rows.rows[i].get("label", True) is True for i in kept], np.float32)
     margin = np.array([read_margin(rows, i) for i in kept], np.float32)
-    return TokenRows(text, wrote, label, margin, dropped, encoder.apart)
+    return TokenRows(text, wrote, label, margin, dropped=dropped, apart=encoder.apart)
+
+
+def pack_rows(rows: TokenRows, longest: int) -> TokenRows:
+    """Return rows that hold several texts, one after another, of `longest` tokens together at most.
+
+    Texts are taken from the longest to the shortest, each into the fullest row that has room for it (best fit, as in
+    TRL). No token of a text is learned from the text before it, so a text's first token is not learned from.
+    """
+    lengths = (rows.text[:, 0] > 0).sum(-1)
+    bins: list[list[int]] = []
+    room: list[int] = []
+    for row in np.argsort(-lengths, kind="stable"):
+        fitting = [i for i, left in enumerate(room) if left >= lengths[row]]
+        if fitting:
+            at = min(fitting, key=room.__getitem__)
+        else:
+            at = len(bins)
+            bins.append([])
+            room.append(longest)
+        bins[at].append(int(row))
+        room[at] -= int(lengths[row])
+    shape = len(bins), 1, longest - min(room)
+    text, begin, wrote = np.zeros(shape, np.int32), np.zeros(shape, np.int32), np.zeros(shape, bool)
+    for number, members in enumerate(bins):
+        at = 0
+        for row in members:
+            until = at + int(lengths[row])
+            text[number, 0, at:until] = rows.text[row, 0, : until - at]
+            wrote[number, 0, at + 1 : until] = rows.wrote[row, 0, 1 : until - at]
+            begin[number, 0, at:until] = at
+            at = until
+    none = np.zeros(len(bins), np.float32)
+    return dataclasses.replace(rows, text=text, wrote=wrote, begin=begin, label=none + 1, margin=none)
 
 
 def read_margin(rows: TextRows, number: int) -> float:

@@ -11,7 +11,7 @@ behind all queries of a few blocks are left out there.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,10 +29,13 @@ class Sight(NamedTuple):
 
     query: Int[Array, "#batch time"]
     key: Int[Array, "#batch length"]  # -1 where there is none to be seen
+    begin: Int[Array, "#batch time"] | tuple[()] = ()  # the first position that each query sees, where a row holds
+    # several texts; (): all before it
 
     def last(self, wanted: int) -> Sight:
         """Return the sight of the last queries; 0 for all."""
-        return self._replace(query=self.query[:, -wanted:])
+        begin = self.begin if isinstance(self.begin, tuple) else self.begin[:, -wanted:]
+        return self._replace(query=self.query[:, -wanted:], begin=begin)
 
     def bias(self, window: int = 0) -> Float[Array, "#batch time length"]:
         """Return the summand of the logits: 0 for a key that is seen, `NEVER` for another.
@@ -41,6 +44,8 @@ class Sight(NamedTuple):
         """
         query, key = self.query[:, :, None], self.key[:, None, :]
         sees = (key >= 0) & (key <= query)
+        if not isinstance(self.begin, tuple):
+            sees &= key >= self.begin[:, :, None]
         return jnp.where(sees & (key > query - window) if window else sees, 0.0, NEVER)
 
 
@@ -88,8 +93,12 @@ def attend(
     room = blocks * BLOCK - time
     padded = jnp.pad(queries, ((0, 0), (0, 0), (0, 0), (0, room), (0, 0)))
     padded = jnp.moveaxis(padded.reshape(*queries.shape[:3], blocks, BLOCK, -1), 3, 0)
-    position = jnp.pad(sight.query, ((0, 0), (0, room)), constant_values=NOTHING)
-    position = jnp.moveaxis(position.reshape(len(position), blocks, BLOCK), 1, 0)
+
+    def in_blocks(position: Array) -> Array:
+        position = jnp.pad(position, ((0, 0), (0, room)), constant_values=NOTHING)
+        return jnp.moveaxis(position.reshape(len(position), blocks, BLOCK), 1, 0)
+
+    position = jax.tree.map(in_blocks, (sight.query, sight.begin))
     segments = min(SEGMENTS, blocks) if ordered else 1
     found = []
     for segment in range(segments):
@@ -98,11 +107,11 @@ def attend(
         near, here, there = keys[:, :, :seen], values[:, :, :seen], sight.key[:, :seen]
 
         def block(
-            pair: tuple[Array, Array], near: Array = near, here: Array = here, there: Array = there
+            pair: tuple[Array, Any], near: Array = near, here: Array = here, there: Array = there
         ) -> Float[Array, "batch shared group block size"]:
-            return _attend_whole(pair[0], near, here, Sight(pair[1], there), rule)
+            return _attend_whole(pair[0], near, here, Sight(pair[1][0], there, pair[1][1]), rule)
 
-        part = padded[first:last], position[first:last]
+        part = jax.tree.map(lambda x: x[first:last], (padded, position))  # noqa: B023
         found.append(jax.lax.map(jax.checkpoint(block, prevent_cse=False), part))
     whole = jnp.moveaxis(jnp.concatenate(found), 0, 3)
     return whole.reshape(*queries.shape[:3], blocks * BLOCK, -1)[..., :time, :]

@@ -244,6 +244,7 @@ def hidden_before_tokens(
     remat: bool = False,
     wanted: int = 0,
     together: SharedPrefix = ALONE,
+    begin: Int[Array, "batch time"] | tuple[()] = (),
 ) -> tuple[Float[Array, "batch wanted width"], Bool[Array, "batch wanted"]]:
     """Return the hidden state before each token except the first of a row, and the mask of valid ones.
 
@@ -251,7 +252,8 @@ def hidden_before_tokens(
     as in `Transformer.hidden_states`. `wanted`: of how many of the last columns, 0 for all but the first. What stands
     before those is then no further in front than in the column before them, as where all in front of them is padded in
     front. `together`: what rows have in common in front of those columns, which is then read once for all of them; of
-    turns the program looks first whether they have it, and reads each row where they have not.
+    turns the program looks first whether they have it, and reads each row where they have not. `begin`: as in
+    `Transformer.hidden_states`; then the state before a text's first token is that of another text's last one.
     """
     time = tokens.shape[1]
     if together != ALONE and not 0 < wanted < time:
@@ -265,7 +267,7 @@ def hidden_before_tokens(
         return _before_turns(network, tokens, mask, remat, wanted, together)
     wanted = wanted or time - 1
     first = time - 1 - wanted  # the column of the first that is wanted of `hidden`
-    hidden = network.hidden_states(tokens, mask, remat, wanted + 1)
+    hidden = network.hidden_states(tokens, mask, remat, wanted + 1, begin)
     column = jnp.where(mask, jnp.arange(time), -1)
     place = jax.lax.cummax(column, axis=1)[:, first:-1]
     hidden = jnp.take_along_axis(hidden, jnp.maximum(place - first, 0)[..., None], axis=1)
