@@ -18,6 +18,7 @@ from forage.core.text.named import FORAGE
 from forage.data.text.rows import KINDS, kind_of_row
 from forage.data.text.source import is_text_data, raw_rows
 from forage.memory.texts import TextSet
+from forage.nn.language.peft import tokenizer_directory
 from forage.nn.language.pretrained import PretrainedModel
 
 SUGGESTED = {"preference": "dpo", "label": "kto", "messages": "sft", "completion": "sft", "text": "sft"}
@@ -107,7 +108,7 @@ def tokenizer_of(model: Any) -> str:
     source = model.source if isinstance(model, PretrainedModel) else str(model)
     if source == FORAGE:
         return FORAGE
-    path = Path(source).expanduser()
+    path = tokenizer_directory(source)
     if not path.is_dir():
         raise ForageError(
             f"A model is {FORAGE}, a directory with a transformer, or a run of one, and {source} is none; with a model "

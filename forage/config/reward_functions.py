@@ -172,8 +172,9 @@ def has_messages(environment: str) -> bool:
 def tokenizer_of(model: str) -> str | None:
     """Return the directory of the tokenizer of a model, a directory of Hugging Face's or a run; None without one."""
     from forage.core.records import read_config
+    from forage.nn.language.peft import tokenizer_directory
 
-    path = Path(model).expanduser()
+    path = tokenizer_directory(model)
     if (path / "tokenizer.json").exists():
         return os.path.abspath(path)
     if (path / "config.json").exists() and (path / "agent.npz").exists():

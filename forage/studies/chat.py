@@ -31,6 +31,7 @@ from forage.loop.policy import Policy
 from forage.memory.texts import TextSet
 from forage.nn.language.directory import ends
 from forage.nn.language.generate import generate, pad_left
+from forage.nn.language.peft import tokenizer_directory
 from forage.nn.transformer import Transformer
 from forage.ops.sampling import Sampling
 from forage.runs.run import Run
@@ -247,12 +248,13 @@ def of_run(run: Run, seed: int | None, checkpoint: str | int | None) -> Talk:
 
 def of_model(source: str) -> Talk:
     """Return a dialogue with a model that is of no run."""
-    network, tokenizer = read_model(source), named.tokenizer(source)
+    network, words = read_model(source), source if source == named.FORAGE else str(tokenizer_directory(source))
+    tokenizer = named.tokenizer(words)
     form = Form(tokenizer, tokenizer.template is not None)
     stop = tuple(dict.fromkeys((*form.stop, *ends(network))))
     if not stop:
         raise ForageError(f"The model {source} has no token that ends a text, so that no answer would end.")
     allowed = jnp.arange(network.architecture.vocabulary) < tokenizer.vocabulary
     new, turns = min(LONGEST, network.architecture.longest // 2), None if form.chat else 1
-    options = {"tokenizer": source} | ({"chat": True, "instruct": True} if form.chat else {})
+    options = {"tokenizer": words} | ({"chat": True, "instruct": True} if form.chat else {})
     return Talk(network, form, stop, new, Sampling(0.0), turns, allowed, options=options)

@@ -13,7 +13,7 @@ from forage.config import references
 from forage.core.types import ForageError
 from forage.nn.language import lora
 from forage.nn.language.architecture import Architecture
-from forage.nn.language.peft import save_adapters
+from forage.nn.language.peft import save_adapters, tokenizer_directory
 from forage.nn.transformer import Transformer
 
 SMALL = Architecture(vocabulary=12, width=4, layers=1, heads=1, inner=4, length=8)
@@ -49,6 +49,9 @@ def test_adapters_are_a_model_with_their_base(tmp_path, monkeypatch):
         read = references.read_model(found.source)
         assert read.blocks[0].queries.lora_a is None
         np.testing.assert_allclose(read.blocks[0].queries.weight, network.blocks[0].queries.weight + a @ b, rtol=1e-6)
+    assert tokenizer_directory("adapters@base").name == "base" and tokenizer_directory("base").name == "base"
+    (tmp_path / "adapters" / "tokenizer.json").write_text("{}")
+    assert tokenizer_directory("adapters@base").name == "adapters"
     config = json.loads((tmp_path / "adapters" / "adapter_config.json").read_text())
     assert (config["r"], config["lora_alpha"], config["target_modules"]) == (1, 1.0, ["q_proj"])
     with pytest.raises(ForageError, match="names 'nobody/model', which is no directory here; give the model that"):

@@ -70,6 +70,14 @@ def find_base(directory: Path, base: Path | None) -> Path:
     )
 
 
+def tokenizer_directory(source: str | Path) -> Path:
+    """Return the directory of a model's tokenizer: of adapters without one it is their base's."""
+    directory, base = split_source(source)
+    if holds_adapters(directory) and not (directory / "tokenizer.json").exists():
+        return find_base(directory, base)
+    return directory
+
+
 def load_adapters(network: Transformer, directory: str | Path) -> Transformer:
     """Return the transformer with the adapters of a directory, of PEFT's or of `save_adapters`.
 
