@@ -1,7 +1,7 @@
 """Every agent passes every probe, on both runners. A new agent joins by one line in AGENTS; ELSEWHERE has the reasons
 for others.
 
-`PYTHONPATH=tests python tests/agents/test_probes.py [RUNNER ...]` prints what was found beside what is right.
+`PYTHONPATH=tests python tests/agents/test_probes.py [RUNNER[:AGENT,...] ...]` prints found values beside right ones.
 """
 
 import dataclasses
@@ -762,9 +762,9 @@ def test_what_is_not_allowed_pays_nan():
     assert np.isnan(outside).tolist() == [False, False, True, True]
 
 
-def table(runner: str) -> str:
+def table(runner: str, agents: Sequence[str] = ()) -> str:
     """Return a markdown table: for each probe and agent the worst estimate, and in brackets the right value."""
-    trials = TRIALS[runner]
+    trials = {row: trial for row, trial in TRIALS[runner].items() if not agents or row in agents}
     columns = [(agent, form) for agent in trials for form in FORMS if fitting(trials[agent], form, runner)]
     lines = [
         "| probe | " + " | ".join(f"{agent}, {form}" for agent, form in columns) + " |",
@@ -784,6 +784,12 @@ def table(runner: str) -> str:
     return "\n".join(lines)
 
 
+def print_tables(words: Sequence[str]) -> None:
+    """Print the table of each word, a runner or a runner and agents such as `device:iqn,ppo lstm`; without any all."""
+    for word in words or ("device", "host", "data", "episodes", "evolution"):
+        runner, _, agents = word.partition(":")
+        print(f"### {runner.capitalize()}\n\n{table(runner, agents.split(',') if agents else ())}\n", flush=True)
+
+
 if __name__ == "__main__":
-    for runner in sys.argv[1:] or ("device", "host", "data", "episodes", "evolution"):
-        print(f"### {runner.capitalize()}\n\n{table(runner)}\n", flush=True)
+    print_tables(sys.argv[1:])

@@ -8,7 +8,8 @@ returns, `prioritised` memory, whose priorities are the divergences of predictio
 Differences from the paper: sizes, learning rate, target interval and atoms are C51's for small tasks; for Atari the
 paper has 51 atoms from -10 to 10, Adam with a step of 6.25e-5 and an epsilon of 1.5e-4, priorities to the power 0.5,
 80,000 frames before learning, and 32,000 between two target networks. All layers behind the convolutions are noisy
-there, here those of the streams. Evaluation is without noise, and the first `learning_starts` actions are uniform.
+there, here those of the streams. The choice of a' has the noise of the online network's values, in the paper a third
+draw. Evaluation is without noise, and the first `learning_starts` actions are uniform.
 """
 
 from __future__ import annotations

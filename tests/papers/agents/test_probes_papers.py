@@ -1,7 +1,7 @@
 """Every agent of papers passes every probe, as the core's agents do (`test_probes`).
 
-`PYTHONPATH=tests:tests/agents python tests/papers/agents/test_probes_papers.py [RUNNER ...]` prints what was found of
-all agents beside what is right.
+`PYTHONPATH=tests:tests/agents python tests/papers/agents/test_probes_papers.py [RUNNER[:AGENT,...] ...]` prints found
+values of all agents beside right ones.
 """
 
 import sys
@@ -384,5 +384,4 @@ def test_every_agent_has_a_row_or_a_reason():
 
 
 if __name__ == "__main__":
-    for runner in sys.argv[1:] or ("device", "host", "data", "episodes", "evolution"):
-        print(f"### {runner.capitalize()}\n\n{probes.table(runner)}\n", flush=True)
+    probes.print_tables(sys.argv[1:])
