@@ -97,18 +97,19 @@ class MADDPG(Agent):
         begin = jax.vmap(self.descent().init)
         return MADDPGState(actors, critics, jax.tree.map(jnp.copy, (actors, critics)), (begin(actors), begin(critics)))
 
-    def init_hidden(self, spec: Spec) -> Int[Array, ""]:
-        return jnp.int32(0)
+    def init_hidden(self, spec: Spec) -> Float[Array, " agent"]:
+        return jnp.zeros(spec.num_agents)
 
-    def member(self, hidden: Int[Array, ""], number: Int[Array, ""]) -> Int[Array, ""]:
-        return number
+    def member(self, hidden: Float[Array, " agent"], number: Int[Array, ""]) -> Float[Array, " agent"]:
+        return jax.nn.one_hot(number, hidden.size)
 
     def descent(self) -> Optimiser:
         return make_named_optimiser(self.optimiser, self.learning_rate, self.max_gradient_norm)
 
     def act(self, state: MADDPGState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         actors, (seen, mask) = state.actors, spaces.split_mask(inputs.observation)
-        outputs = jax.vmap(lambda actor: actor(seen))(actors)[inputs.hidden]  # no copy of weights for each team
+        # The outputs of all members, of which one counts: no copy of weights for each team
+        outputs = inputs.hidden @ jax.vmap(lambda actor: actor(seen))(actors)
         draw = jax.random.gumbel if actors.actions.discrete else jax.random.normal
         noise = draw(inputs.key, outputs.shape) if inputs.explore else jnp.zeros_like(outputs)
         action = actors.choose(outputs, mask, noise)

@@ -71,6 +71,6 @@ def test_policies_climb_their_own_critics():
 def test_a_member_acts_by_its_own_network_and_mask():
     state = state_of(ALL)
     seen = {"observation": np.ones(1, np.float32), "action_mask": np.array([True, False])}
-    act = lambda n, o: ALL.act(state, ActInputs(n, o, jax.random.key(0), explore=False))[0]  # noqa: E731
+    act = lambda n, o: ALL.act(state, ActInputs(np.eye(2, dtype=np.float32)[n], o, jax.random.key(0), explore=False))[0]  # noqa: E731
     found = compute(lambda: [act(n, o) for n in (0, 1) for o in (seen["observation"], seen)])
     assert np.array(found).tolist() == [0, 0, 1, 0]
