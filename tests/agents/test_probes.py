@@ -55,6 +55,7 @@ from forage.config import registry
 from forage.config.defaults import default_behaviour, default_memory
 from forage.core import compiling, spaces
 from forage.core.ports import ActInputs, Agent, Behaviour, Evolver, Memory, World
+from forage.core.ports.checking import check_agent
 from forage.core.schedule import Schedule
 from forage.core.types import DATASET, Experience, ForageError, Spec
 from forage.data.demonstrations import Demonstrations
@@ -339,7 +340,7 @@ def obstacle(trial: Trial, probe: str, form: str, runner: str) -> str | None:
     """Return the reason why an agent cannot be put to a probe; `None` if it can."""
     try:
         build(probe, form, runner)
-        trial.agent.check(with_horizon(trial.agent, spec(form, runner)))
+        check_agent(trial.agent, with_horizon(trial.agent, spec(form, runner)))
     except ForageError as error:
         return str(error)
     for find in MORE_REASONS:

@@ -18,7 +18,8 @@ def test_a_measure_is_told_from_others_by_what_it_says():
 
 
 def test_parts_have_the_claims_that_list_them():
-    assert of_part("ppo") == ["bang-bang", "central-critic", "gae-lambda", "ppo-clip", "ppo-epochs", "recurrence"]
+    of_ppo = ["bang-bang", "central-critic", "gae-lambda", "lstm", "ppo-clip", "ppo-epochs", "recurrence"]
+    assert of_part("ppo") == of_ppo
     assert of_part("iql") == ["iql", "action-free", "transported-rewards"]  # its own name first
     assert of_part("rlpd") == of_part("mixed") == ["rlpd"] and of_part("nobody") == []
 
