@@ -48,7 +48,7 @@ def make_files(directory: Path) -> None:
         intermediate_size=64,
         max_position_embeddings=128,
         tie_word_embeddings=False,
-        initializer_range=0.5,
+        initializer_range=0.1,
         bos_token_id=None,
         eos_token_id=tokenizer.end,
         pad_token_id=tokenizer.pad,
@@ -56,10 +56,13 @@ def make_files(directory: Path) -> None:
     model = Qwen2ForCausalLM(config)
     with torch.no_grad():  # a direction that all texts share makes the end likely, so that lengths differ
         model.model.embed_tokens.weight[:, 0] = 3.0
+        model.lm_head.weight *= 10
         model.lm_head.weight[:, 0] = 0.0
-        model.lm_head.weight[tokenizer.end, 0] = 2.0
+        model.lm_head.weight[tokenizer.end, 0] = 3.0
     model.save_pretrained(directory)
     tokenizer.save(directory)
+    file = directory / "tokenizer.json"  # without the end that it puts behind a whole text, as TRL would behind prompts
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"post_processor": None}))
     rows = [{"prompt": f"Compute {7 * n + 5} + {n}.\n", "answer": str(8 * n + 5)} for n in range(ROWS)]
     (directory / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
@@ -79,17 +82,21 @@ def step_trl(directory: Path) -> dict[str, Any]:
             found["rewards"] = rewards.tolist()
             return rewards
 
-        def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
-            loss = super()._compute_loss(model, inputs)
+        def _generate_and_score_completions(self, inputs: Any) -> Any:
+            made = super()._generate_and_score_completions(inputs)
             names = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "advantages")
-            found.update({name: inputs[name].tolist() for name in names})
-            found["loss"] = loss.item()
-            whole = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], 1)
-            there = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], 1)
+            found.update({name: made[name].tolist() for name in names})  # group by group
+            whole = torch.cat([made["prompt_ids"], made["completion_ids"]], 1)
+            there = torch.cat([made["prompt_mask"], made["completion_mask"]], 1)
             with torch.no_grad():
                 found["log_probability"] = self._get_per_token_logps_and_entropies(
-                    model, whole, there, inputs["completion_ids"].size(1)
+                    self.model, whole, there, made["completion_ids"].size(1)
                 )[0].tolist()
+            return made
+
+        def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
+            loss = super()._compute_loss(model, inputs)
+            found["loss"] = loss.item()
             return loss
 
         def training_step(self, model: Any, *arguments: Any, **options: Any) -> Any:
@@ -214,7 +221,8 @@ def main() -> None:
     theirs = step_trl(given.directory)
     ours = step_forage(given.directory, theirs)
     both = unpadded_tokens(theirs, "prompt"), unpadded_tokens(theirs, "completion")
-    print("ids and masks equal:", both == (ours["prompt_ids"], ours["completion_ids"]))
+    same = both == (ours["prompt_ids"], ours["completion_ids"])
+    print("ids and masks equal:", same, "" if same else [both, ours["prompt_ids"], ours["completion_ids"]])
     print("rewards equal:", np.allclose(theirs["rewards"], ours["rewards"], equal_nan=True))
     print("advantages differ by", np.abs(np.subtract(theirs["advantages"], ours["advantages"])).max())
     for name in ("loss", "gradient_norm"):

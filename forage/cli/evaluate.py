@@ -5,12 +5,23 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from forage.cli.arguments import checkpoint_of, display, nothing_left, one_run, port_choice, say, wrappers
+from forage.cli.arguments import (
+    checkpoint_of,
+    display,
+    environment_options,
+    nothing_left,
+    one_run,
+    port_choice,
+    say,
+    wrappers,
+)
 from forage.config import options
 from forage.core.errors import ForageError
+from forage.core.records import printable
 
 HELP = """\
 forage evaluate RUN [OPTIONS]
+forage evaluate MODEL text:FILE --rewards NAMES [--reward-weights a,b] [--episodes N] [--temperature T]
 
   --episodes N           episodes of each seed; default 100
   --seed N               the seed of the episodes; default 0
@@ -33,6 +44,8 @@ kept checkpoint it is written to checkpoints.json.
 For a run from a data set of forage data make, the normalised score is printed too.
 With --grid, --under, --wrap or --tasks the run's score is unchanged, and the result is written to robustness.json, and
 as a picture to robustness.png.
+With text:FILE, a look before training: a run, a directory or the base model forage answers prompts of a file, 20 unless
+--episodes says otherwise; ten are shown with their rewards, and then the means.
 With --pass and --wordings the model that the run started from is evaluated too; the results are in pass.json and
 pass.png, or in wordings.json.
 
@@ -44,14 +57,50 @@ Examples
   forage evaluate runs/NAME --wordings tags,other-words
 """
 
+SHOWN = 10  # conversations that a look at prompts prints
+
+
+def look_at_prompts(model: str, environment: str, kind: str, words: options.Words) -> None:
+    """Answer prompts of a file with a model, and show their rewards, before anything is trained."""
+    from forage.config.reward_functions import take_functions, text_options
+
+    number = options.parse("episodes", words.pop("episodes", "20"), int)
+    kinds = {"seed": int, "temperature": float, "reward_weights": tuple[float, ...]}
+    given: dict[str, Any] = {
+        name: options.parse(name, words.pop(name), of) for name, of in kinds.items() if name in words
+    }
+    weights = given.pop("reward_weights", None)
+    functions = take_functions(str(words.pop("rewards"))) if "rewards" in words else []
+    own = text_options(environment, environment_options(words), functions, weights, None, model)
+    nothing_left(words, "evaluate", ["episodes", "seed", "temperature", "rewards", "reward-weights", "json", "quiet"])
+    if number < 1:
+        raise ForageError(f"Episodes to play are 1 or more, not {number}.")
+    from forage.runs.training import use_compilation_cache
+    from forage.studies.chat import chat
+
+    use_compilation_cache()
+    found = chat(model, **given).look(environment, number, **{"held_out": 0.0, **own})
+    if kind == "json":
+        say(found.scores)
+    elif kind != "quiet":
+        for one in found.conversations[:SHOWN]:
+            print(printable(str(one)), end="\n\n")
+        print(
+            f"{model} on {number} prompts: " + ", ".join(f"{name} {value:.3g}" for name, value in found.scores.items())
+        )
+
+
 OF_TEXT = ("pass", "wordings")
 """Options of language models."""
 
 
 def run(positional: list[str], words: options.Words) -> None:
     """Run `forage evaluate`."""
-    directory = one_run(positional, "evaluate")
     kind = display(words)
+    if len(positional) == 2:
+        look_at_prompts(positional[0], positional[1], kind, words)
+        return
+    directory = one_run(positional, "evaluate")
     if asked := [name for name in OF_TEXT if name in words]:
         evaluate_text(directory, kind, asked, words)
         return

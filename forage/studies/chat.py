@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
 import os
-from collections.abc import Iterator
+import statistics
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -119,11 +122,39 @@ class Talk:
             raise ForageError(f"{name} poses no problems in text; name one such as text:addition.")
         if batch.form.tokenizer.vocabulary > self.network.architecture.vocabulary:
             raise ForageError(f"{name} reads and writes with a tokenizer that this model does not know.")
-        return play_problems(dataclasses.replace(self, new=min(self.new, batch.longest)), batch)
+        return (one for one, _ in play_problems(dataclasses.replace(self, new=min(self.new, batch.longest)), batch))
+
+    def look(self, environment: str, number: int, **options: Any) -> Look:
+        """Answer `number` prompts of an environment, and return the conversations with the means of their scores."""
+        name, build, _ = resolve_environment(environment, options)
+        batch = None if isinstance(build, Environment) else build(1)
+        if not isinstance(batch, TextEnvironment):
+            raise ForageError(f"{name} has no prompts; name some such as text:prompts.jsonl.")
+        if batch.form.tokenizer.vocabulary > self.network.architecture.vocabulary:
+            batch.close()
+            raise ForageError(f"{name} reads and writes with a tokenizer that this model does not know.")
+        said: list[Conversation] = []
+        scores: dict[str, list[float]] = {"reward": []}
+        played = play_problems(dataclasses.replace(self, new=min(self.new, batch.longest)), batch)
+        with contextlib.closing(played):
+            for conversation, info in itertools.islice(played, number):
+                said.append(conversation)
+                scores["reward"].append(conversation.reward)
+                for column, values in info.items():
+                    scores.setdefault(column, []).append(float(values[0]))
+        known = {column: [value for value in values if value == value] for column, values in scores.items()}
+        return Look(said, {column: statistics.fmean(values) for column, values in known.items() if values})
 
 
-def play_problems(talk: Talk, environment: TextEnvironment) -> Iterator[Conversation]:
-    """Play one conversation after the other, without end."""
+class Look(NamedTuple):
+    """Conversations with a policy, and the means of their scores by name."""
+
+    conversations: list[Conversation]
+    scores: dict[str, float]
+
+
+def play_problems(talk: Talk, environment: TextEnvironment) -> Generator[tuple[Conversation, dict[str, Any]]]:
+    """Play one conversation after the other, without end; yield each with the environment's numbers of it."""
     try:
         environment.examine()
         observation: Any = environment.reset(talk.seed)
@@ -137,7 +168,7 @@ def play_problems(talk: Talk, environment: TextEnvironment) -> Iterator[Conversa
                 action[0, : len(written)] = np.array(written, np.int32) + 1
             step, observation = environment.step(action)
             if step.terminated[0] or step.truncated[0]:
-                yield environment.conversations()[0]
+                yield environment.conversations()[0], step.info
     finally:
         environment.close()
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import small
 
 from forage.core.errors import ForageError
 from forage.environments.text.environment import TextEnvironment
@@ -13,6 +14,8 @@ from forage.environments.text.own import scoring
 from forage.environments.text.own.functions import find_fault, read_rewards
 from forage.environments.text.own.prompts import is_file
 from forage.environments.text.own.scoring import Scorer, unique_names
+from forage.ops.tokens.advantages import group_advantage
+from forage.ops.tokens.losses import policy_loss
 
 BATCH = {
     "prompts": ["p"] * 4,
@@ -281,3 +284,59 @@ def test_a_hang_and_a_crash_cost_an_answer_each(tmp_path):
         Scorer([f"{mine}Judge"], (), [])
     with pytest.raises(ForageError, match="has no function or class hang; it has hangs"):
         Scorer([f"{mine}hang"], (), [])
+
+
+TRL = json.loads((Path(__file__).parent / "data" / "trl_grpo.json").read_text())
+
+
+def count_letters(completions, answer, **others):
+    letters = [len(set(filter(str.isalpha, said))) for said in completions]
+    return [float(count - len(one)) for count, one in zip(letters, answer, strict=True)]
+
+
+def spare_tokens(completion_ids, **others):
+    return [None if len(ids) % 2 else -len(ids) / 10 for ids in completion_ids]
+
+
+def test_a_step_of_trl_has_our_ids_rewards_advantages_and_loss(tmp_path, scorer):
+    """Compare with the record of `benchmarks/trl_grpo.py`: a step of TRL's trainer with the loss `dapo`."""
+    scorer(count_letters, spare_tokens)
+    prompts, answers = (
+        [[token for token, there in zip(*pair, strict=True) if there] for pair in zip(*both, strict=True)]
+        for both in ((TRL[f"{kind}_ids"], TRL[f"{kind}_mask"]) for kind in ("prompt", "completion"))
+    )
+    environment = TextEnvironment(
+        write_rows(tmp_path / "p.jsonl", TRL["rows"]),
+        len(prompts),
+        rewards=["object:count_letters", "object:spare_tokens"],
+        reward_weights=[1, 0.5],
+        response=12,
+        held_out=0,
+    )
+    environment.reset(0)
+    action = np.zeros((len(prompts), 12), np.int32)
+    for index, (prompt, own) in enumerate(zip(prompts, answers, strict=True)):
+        contexts = [environment.begin(index, 0, number)["context"] for number in range(2)]
+        (number,) = (n for n, seen in enumerate(contexts) if (seen[seen > 0] - 1).tolist() == prompt)
+        environment.begin(index, 0, number)
+        action[index, : len(own)] = np.array(own) + 1
+    step = environment.step(action).step
+    rewards = np.stack([step.info["reward_count_letters"], step.info["reward_spare_tokens"]], 1)
+    np.testing.assert_allclose(rewards, np.array(TRL["rewards"], float), rtol=1e-6)
+    advantage = np.asarray(group_advantage("grpo", step.reward.reshape(-1, 4))).reshape(-1)
+    np.testing.assert_allclose(advantage, TRL["advantages"], atol=1e-5)
+    now, mask = np.float32(TRL["log_probability"]), np.array(TRL["completion_mask"], bool)
+    loss = policy_loss("clip", now, now, advantage[:, None], mask, "token-mean", None, None)
+    np.testing.assert_allclose(loss, TRL["loss"], atol=1e-5)
+    environment.close()
+
+
+@pytest.mark.thorough
+def test_a_look_at_prompts_shows_ten_answers_and_the_means(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text("def none(completions):\n    return [0.25] * len(completions)\n")
+    write_rows(Path("p.jsonl"), [{"prompt": f"Compute {n} + 1.\n"} for n in range(3)])
+    words = ("evaluate", "forage", "text:p.jsonl", "--rewards", "mine.py:none", "--episodes", "11")
+    code, out, err = small.run_command(capsys, *words)
+    assert (code, err) == (0, "") and out.count("reward  0.25, none 0.25") == 10
+    assert "forage on 11 prompts: reward 0.25, turns 1, tokens " in out and "reward_none 0.25" in out
