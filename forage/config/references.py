@@ -194,10 +194,11 @@ def read_model(source: str) -> Transformer:
     path, _ = split_source(source)
     check_file(path)
     if (path / "agent.npz").exists():
-        network = getattr(load_policy(path).state, "network", None)
-        if not isinstance(network, Transformer):
+        policy = load_policy(path)
+        if not isinstance(getattr(policy.state, "network", None), Transformer):
             raise ForageError(f"The agent of {source} is no language model; name a run of one, such as of grpo.")
-        return network
+        exact = getattr(policy.agent, "masters", lambda state: state.network)  # another package's agent may lack it
+        return exact(policy.state)
     if not path.is_dir():
         raise ForageError(
             f"A model is {FORAGE}, a directory with a transformer, or a run of one, and {source} is none."

@@ -55,7 +55,8 @@ class Optimiser(NamedTuple):
 
 def is_rounded(x: Any) -> bool:
     """Return whether an array has floating-point numbers of 16 bits."""
-    return jnp.issubdtype(x.dtype, jnp.floating) and x.dtype.itemsize < 4
+    dtype = jnp.result_type(x)
+    return jnp.issubdtype(dtype, jnp.floating) and dtype.itemsize < 4
 
 
 def has_rounded(tree: Any) -> bool:
@@ -65,7 +66,7 @@ def has_rounded(tree: Any) -> bool:
 
 def widen(tree: Parameters) -> Parameters:
     """Return a copy of a tree with its numbers of 16 bits in float32. No array is shared with the tree."""
-    return jax.tree.map(lambda x: jnp.array(x, jnp.float32 if is_rounded(x) else x.dtype), tree)
+    return jax.tree.map(lambda x: jnp.array(x, jnp.float32 if is_rounded(x) else None), tree)
 
 
 def adam(

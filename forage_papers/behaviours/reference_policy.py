@@ -41,7 +41,7 @@ class ReferencePolicy(Behaviour):
             policy = moment._replace(agent_state=now._replace(network=network))
             return policy.own(hidden.agent, read, moment.key)
 
-        then, own = answer(now.reference, first), answer(now.network, ~first)
+        then, own = answer(agent.reference_of(now), first), answer(now.network, ~first)
         action, memory, policy_info = jax.tree.map(lambda a, b: jnp.where(first, a, b), then, own)
         return Decision(
             action, hidden._replace(agent=memory), policy_info, jnp.where(first, GUIDE, AGENT).astype(jnp.int32)

@@ -8,6 +8,7 @@ behaviour may change it from answer to answer, and along an answer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,7 +20,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.agents.language.descent import descend
 from forage.core.ports import ActInputs, Agent, Metrics
-from forage.core.ports.needs import Needs
+from forage.core.ports.needs import Choices, Needs
 from forage.core.ranges import Range, Ranges, check_minibatches
 from forage.core.spaces import Tokens
 from forage.core.types import Batch, Clock, ForageError, Spec
@@ -27,27 +28,33 @@ from forage.nn.language import lora
 from forage.nn.language.generate import (
     ALONE,
     SharedPrefix,
+    chunk_size,
     hidden_before_tokens,
     last_hidden,
     log_probabilities,
+    map_tokens,
     write_tokens,
 )
+from forage.nn.language.memory import cache_bytes, pays_remat, tree_bytes, update_bytes
 from forage.nn.language.pretrained import PretrainedModel, make_pretrained
 from forage.nn.transformer import Transformer
-from forage.ops.optimiser import Optimiser, make_named_optimiser
+from forage.ops.optimiser import Masters, Optimiser, has_rounded, make_named_optimiser
 from forage.ops.rows import merge_time
 from forage.ops.sampling import Sampling
 from forage.ops.tokens.masks import where_mask
 
 LOWEST = 1e-6  # a temperature below it is 0: the most probable token
+DTYPES = "float32", "bfloat16"
+"""The number formats that a model computes in. Gradients of float16 are 0 without a scaled loss."""
 
 
 class LanguageState(NamedTuple):
     """State of a language agent."""
 
     network: Transformer  # with adapters, where these learn
-    optimiser: Any
-    reference: Transformer | tuple[()]  # the policy at the beginning, where it is compared with that
+    optimiser: Any  # with float32 masters of the network's weights where those have 16 bits
+    reference: Transformer | tuple[()]  # the policy at the beginning, where it is compared with that; of adapters it is
+    # the network without them
     end: Int[Array, "*several"]  # the token that ends an answer, or all that do
     known: Bool[Array, " vocabulary"]  # tokens that may be written
 
@@ -85,10 +92,16 @@ class LanguageAgent(Agent):
         "router_balance": Range(0),
         "epochs": Range(1),
         "minibatches": Range(1),
+        "accumulate": Range(1),
+        "chunk": Range(0),
+        "warmup_share": Range(0, 1),
     }
+    choices: ClassVar[Choices] = {"dtype": DTYPES}
     needs: ClassVar[Needs] = Needs(observations="text")
     writes: ClassVar[bool] = True
     """Its network writes text; that of a reward model scores it."""
+    checkpoint_rate: ClassVar[float | None] = 1e-6
+    """The usual learning rate with a downloaded model, where all weights learn; `None`: as with any other."""
 
     model: str | PretrainedModel = equinox.field(
         default="forage", converter=make_pretrained
@@ -113,6 +126,15 @@ class LanguageAgent(Agent):
     # experts equally often, for a model that has experts; 0.001 in Qwen3's configurations
     rank: int = equinox.field(static=True, default=0)  # columns of adapters that learn in place of all weights (LoRA);
     # 0: all learn
+    warmup_share: float = 0.0  # share of the run in which the learning rate rises linearly to its full size
+    dtype: str | None = equinox.field(static=True, default=None)  # number format that the model writes and learns in,
+    # float32 or bfloat16; what learns is kept in float32 all the same; none: float32, and with rank that of the files
+    accumulate: int = equinox.field(static=True, default=1)  # minibatches whose gradients make one step, as of one
+    # large batch, in the memory of a small one
+    remat: bool | None = equinox.field(static=True, default=None)  # whether each layer is computed anew for its
+    # gradient, in less memory and a third more time; none: where layers would keep more than 2 GB
+    chunk: int | None = equinox.field(static=True, default=None)  # tokens whose logits are computed at once; 0: all;
+    # none: as many as fit into 256 MB
 
     @property
     def base_model(self) -> PretrainedModel:
@@ -121,8 +143,31 @@ class LanguageAgent(Agent):
 
     @property
     def referred(self) -> bool:
-        """Return whether the policy at the beginning is kept to compare with."""
+        """Return whether the policy at the beginning is compared with."""
         return False
+
+    @property
+    def number_type(self) -> Any:
+        """Return the dtype of the network, which sampler and learner share."""
+        if self.dtype is not None:
+            return jnp.dtype(self.dtype)
+        files = self.base_model.like.dtype
+        return files if self.rank and files == jnp.bfloat16 else jnp.dtype(jnp.float32)
+
+    @property
+    def updates(self) -> int:
+        """Return the number of optimiser steps of a pass over a rollout."""
+        return max(self.minibatches // self.accumulate, 1)
+
+    def reference_of(self, state: Any) -> Transformer | None:
+        """Return the policy at the beginning, if it is compared with: of adapters, the network without them."""
+        if isinstance(state.reference, Transformer):
+            return state.reference
+        return lora.drop_adapters(state.network) if self.referred else None
+
+    def masters(self, state: Any) -> Transformer:
+        """Return the network with its weights as exact as they are known, in float32 where they learned."""
+        return state.optimiser.weights if isinstance(state.optimiser, Masters) else state.network
 
     def check(self, spec: Spec) -> None:
         name, reads, writes = type(self).__name__, spec.observation_space, spec.action_space
@@ -152,25 +197,69 @@ class LanguageAgent(Agent):
         if self.router_balance and not architecture.experts:
             raise ForageError(f"The model {source} has no experts to balance; leave out router_balance.")
         check_minibatches(self, self.num_envs * self.rollout_length, "answers")
+        if self.minibatches > 1 and self.minibatches % self.accumulate:
+            raise ForageError(
+                f"{name} cannot make steps of {self.accumulate} of its {self.minibatches} minibatches; give an "
+                f"accumulate that divides them, or one minibatch, which is then computed in as many parts."
+            )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> LanguageState:
-        network = self.base_model.first()
-        reference = network if self.referred else ()
+        network = self.base_model.first(self.number_type)
+        reference = network if self.referred and not self.rank else ()
         if self.rank:
             network = lora.add_adapters(network, key, self.rank, float(2 * self.rank), lora.ALL)
         assert isinstance(spec.action_space, Tokens)
         known = jnp.arange(network.architecture.vocabulary) < spec.action_space.vocabulary - 1
         ends = jnp.array(spec.action_space.ends or (1,), jnp.int32) - 1
         end = ends[0] if len(ends) == 1 else ends
-        return LanguageState(network, self.steps(1.0).init(self.split_frozen(network)[0]), reference, end, known)
+        return LanguageState(network, self.begin_optimiser(network), reference, end, known)
+
+    def begin_optimiser(self, network: Transformer) -> Any:
+        """Return the optimiser's first state, with the weights of the files as masters of rounded ones."""
+        learned = self.split_frozen(network)[0]
+        masters = None if self.rank or not has_rounded(learned) else self.base_model.first(jnp.float32)
+        return self.steps(1.0).init(learned, masters)
+
+    def working_bytes(self, spec: Spec, state: Any) -> dict[str, int]:
+        assert isinstance(spec.observation_space, spaces.Dict) and isinstance(spec.action_space, Tokens)
+        context, new = spec.observation_space.get("context"), spec.action_space.length
+        read = context.length if isinstance(context, Tokens) else 0
+        network = state.network if isinstance(state.network, Transformer) else state.network[0]  # of the first role
+        learned = self.split_frozen(network)[0]
+        rows = -(-self.rows_of_pass(spec) // max(self.minibatches, self.accumulate))
+        return update_bytes(network, learned, rows, read, new, self.remat, self.chunk) | {
+            "cache": cache_bytes(network, self.num_envs, read + new),
+            "files": tree_bytes(self.base_model.like),
+        }
+
+    def rows_of_pass(self, spec: Spec) -> int:
+        """Return the number of texts that a pass of updates learns from."""
+        return self.num_envs * self.rollout_length
+
+    def smaller(self) -> dict[str, dict[str, Any]]:
+        most = self.num_envs * self.rollout_length
+        small = {"accumulate": most, "minibatches": 1} if most > 1 else {}
+        found = {
+            "--remat true": {"remat": True},
+            f"--minibatches 1 --accumulate {most}": small,
+            "--dtype bfloat16": {"dtype": "bfloat16"},
+            "--rank 8": {"rank": 8},
+        }
+        everything: dict[str, Any] = {"remat": True, "dtype": "bfloat16", "rank": 8} | small
+        return found | {" ".join(f"--{name} {str(value).lower()}" for name, value in everything.items()): everything}
 
     def steps(self, learning_rate: Any) -> Optimiser:
         return make_named_optimiser(self.optimiser, learning_rate, self.max_gradient_norm)
 
     def rate(self, clock: Clock) -> Float[Array, ""]:
-        """Return the learning rate, as of the beginning of the rollout, so that the first update uses the full one."""
+        """Return the learning rate, as of the beginning of the rollout, so that the first update uses the full one.
+
+        While it rises, it is as of the rollout's end, so that the first update does not use none.
+        """
         began = jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0)
-        return self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
+        rate = self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
+        rise = jnp.minimum(clock.fraction / jnp.maximum(self.warmup_share, 1e-12), 1.0)
+        return rate * jnp.where(self.warmup_share > 0, rise, 1.0)
 
     def split_frozen(self, network: Transformer) -> tuple[Transformer, Transformer | None]:
         """Split the network into its trained and its frozen part."""
@@ -203,7 +292,7 @@ class LanguageAgent(Agent):
             return (value + self.balance_experts(network, part) if self.router_balance else value), metrics
 
         learned, inner, said = descend(
-            loss, learned, state.optimiser, self.steps(rate), items, self.epochs, self.minibatches, key
+            loss, learned, state.optimiser, self.steps(rate), items, self.epochs, self.updates, key
         )
         return state._replace(network=lora.combine_adapters(learned, fixed), optimiser=inner), said
 
@@ -269,9 +358,41 @@ class LanguageAgent(Agent):
 
         `together`: what rows have in common, which is then read once.
         """
-        sampling, new = self.sampling(warmth(rows)), rows.wrote.shape[1]
         known = fit_vocabulary(state.known, network)
-        return log_probabilities(network, rows.tokens, sampling, rows.there, known, wanted=new, together=together)
+
+        def score(rows: AnswerRows, together: SharedPrefix) -> tuple[Array, Array]:
+            return log_probabilities(
+                network,
+                rows.tokens,
+                self.sampling(warmth(rows)),
+                rows.there,
+                known,
+                self.chunk,
+                self.remats(network, rows),
+                rows.wrote.shape[1],
+                together,
+            )
+
+        return self.in_pieces(score, rows, together)
+
+    def compute_hidden(
+        self,
+        network: Transformer,
+        rows: AnswerRows,
+        together: SharedPrefix = ALONE,
+        begin: Int[Array, "row time"] | tuple[()] = (),
+    ) -> Float[Array, "row new width"]:
+        """Return the hidden state before each token that was written.
+
+        `together`: as in `score_tokens`. `begin`: as in `hidden_before_tokens`.
+        """
+
+        def score(part: tuple[AnswerRows, Any], together: SharedPrefix) -> Float[Array, "row new width"]:
+            rows, begin = part
+            new, remat = rows.wrote.shape[1], self.remats(network, rows)
+            return hidden_before_tokens(network, rows.tokens, rows.there, remat, new, together, begin=begin)[0]
+
+        return self.in_pieces(score, (rows, begin), together)
 
     def logits(
         self, network: Transformer, rows: AnswerRows, together: SharedPrefix = ALONE
@@ -280,8 +401,48 @@ class LanguageAgent(Agent):
 
         `together`: as in `score_tokens`.
         """
-        new = rows.wrote.shape[1]
-        return network.logits(hidden_before_tokens(network, rows.tokens, rows.there, wanted=new, together=together)[0])
+        return network.logits(self.compute_hidden(network, rows, together))
+
+    def map_logits(
+        self, function: Callable[..., PyTree[Array]], vocabulary: int, inputs: PyTree[Array]
+    ) -> PyTree[Array]:
+        """Apply a function to tokens, `chunk` of them at once, so that the logits that it computes fit into memory."""
+        count = jax.tree.leaves(inputs)[0].shape[:2]
+        return map_tokens(lambda part: function(*part), inputs, chunk_size(self.chunk, math.prod(count), vocabulary))
+
+    def remats(self, network: Transformer, rows: AnswerRows) -> bool:
+        """Return whether the gradient of these rows computes layers a second time."""
+        return pays_remat(network, *rows.tokens.shape) if self.remat is None else self.remat
+
+    def in_pieces(
+        self,
+        function: Callable[[Any, SharedPrefix], PyTree[Array]],
+        rows: PyTree[Array],
+        together: SharedPrefix = ALONE,
+    ) -> PyTree[Array]:
+        """Apply a function to the rows of an optimiser step, in `accumulate` pieces one after another.
+
+        Each piece is computed anew in the backward pass, whose gradient is summed piece by piece. What is made of the
+        results of all pieces, such as a mean over all tokens, is as of one large batch.
+        """
+        turns = together.turns if together.by_turn else 1
+        count = len(jax.tree.leaves(rows)[0])
+        units = count // together.turns  # conversations are not cut
+        pieces = next(n for n in range(min(self.accumulate, units), units + 1) if units % n == 0)
+        if pieces == 1:
+            return function(rows, together)
+        together = together._replace(prompts=math.gcd(together.prompts, count // pieces))
+
+        def split(x: Array) -> Array:
+            x = x.reshape(turns, pieces, -1, *x.shape[1:]).swapaxes(0, 1)
+            return x.reshape(pieces, -1, *x.shape[3:])
+
+        def merge(x: Array) -> Array:
+            x = x.reshape(pieces, turns, -1, *x.shape[2:]).swapaxes(0, 1)
+            return x.reshape(count, *x.shape[3:])
+
+        one = jax.checkpoint(lambda rows: function(rows, together), prevent_cse=False)
+        return jax.tree.map(merge, jax.lax.map(one, jax.tree.map(split, rows)))
 
 
 def fit_vocabulary(known: Bool[Array, " vocabulary"], network: Transformer) -> Bool[Array, " own"]:

@@ -84,7 +84,7 @@ class Distill(GRPO):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> LanguageState:
         assert isinstance(self.teacher, PretrainedModel)
-        return super().init(key, spec)._replace(reference=self.teacher.first())
+        return super().init(key, spec)._replace(reference=self.teacher.first(self.number_type))
 
     def divergences(
         self, network: Transformer, state: LanguageState, lesson: LossInputs, scores: Scores
@@ -93,15 +93,20 @@ class Distill(GRPO):
             return super().divergences(network, state, lesson, scores)
         rows = lesson.rows
         assert isinstance(state.reference, Transformer)
-        shared = min(one.architecture.vocabulary for one in (network, state.reference))
+        models = network, state.reference
+        shared = min(one.architecture.vocabulary for one in models)
 
-        def known_logits(one: Transformer) -> Float[Array, "row new vocabulary"]:
-            """Return logits of the tokenizer's tokens alone: vocabularies are padded to sizes of their own."""
-            logits = self.logits(one, rows, self.shared_prefix(rows))[..., :shared]
-            return jnp.where(state.known[:shared], logits, UNKNOWN) / warmth(rows)
+        def compare(student: Array, teacher: Array, heat: Array, mask: Array) -> Float[Array, "*token"]:
+            def known_logits(one: Transformer, hidden: Array) -> Float[Array, "*token vocabulary"]:
+                """Return logits of the tokenizer's tokens alone: vocabularies are padded to sizes of their own."""
+                return jnp.where(state.known[:shared], one.logits(hidden)[..., :shared], UNKNOWN) / heat
 
-        student, teacher = known_logits(network), known_logits(state.reference)
-        return distillation(student, teacher, scores.mask, self.direction, self.mixture)
+            own, wanted = known_logits(models[0], student), known_logits(models[1], teacher)
+            return distillation(own, wanted, mask, self.direction, self.mixture)
+
+        hidden = (self.compute_hidden(one, rows, self.shared_prefix(rows)) for one in models)
+        inputs = *hidden, jnp.broadcast_to(warmth(rows), (*scores.mask.shape, 1)), scores.mask
+        return self.map_logits(compare, network.architecture.vocabulary, inputs)
 
     def surrogate(self, network: Transformer, lesson: LossInputs, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
         loss, metrics = super().surrogate(network, lesson, scores)

@@ -347,11 +347,11 @@ class GRPO(LanguageAgent):
     def with_log_probabilities(self, state: LanguageState, lesson: LossInputs) -> LossInputs:
         """Return the lesson with the log-probabilities of the policies that it is compared with."""
         priced = self.correction is not None and self.kl_placement != "loss"  # by the policy, and not by its sampler
-        if self.epochs * self.minibatches > 1 or priced:
+        if self.epochs * self.updates > 1 or priced:
             anew = self.in_parts(state.network, state, lesson.rows)
             lesson = lesson._replace(old=jnp.where(lesson.newest, anew, lesson.old))
-        if isinstance(state.reference, Transformer):
-            lesson = lesson._replace(reference=self.in_parts(state.reference, state, lesson.rows))
+        if (reference := self.reference_of(state)) is not None:
+            lesson = lesson._replace(reference=self.in_parts(reference, state, lesson.rows))
         return lesson
 
     def in_parts(self, network: Transformer, state: LanguageState, rows: AnswerRows) -> Float[Array, "row new"]:
@@ -365,14 +365,14 @@ class GRPO(LanguageAgent):
         that was said before: the contexts of most environments grow by it. Minibatches mix rows, and replayed answers
         and references stand behind those of the rollout.
         """
-        in_order = self.whole_episodes and self.minibatches == 1
+        in_order = self.whole_episodes and self.updates == 1
         if not in_order or len(rows.tokens) != self.num_envs * self.rollout_length:
             return ALONE
         return SharedPrefix(turns=self.rollout_length) if self.rollout_length > 1 else SharedPrefix(prompts=self.group)
 
     def map_rows(self, function: Callable[[AnswerRows], Array], rows: AnswerRows) -> Array:
         """Apply a function to all rows, in batches of the size of an update."""
-        parts = jax.tree.map(lambda x: x.reshape(self.minibatches, -1, *x.shape[1:]), rows)
+        parts = jax.tree.map(lambda x: x.reshape(self.updates, -1, *x.shape[1:]), rows)
         found = jax.lax.map(function, parts)
         return found.reshape(-1, *found.shape[2:])
 
@@ -413,7 +413,7 @@ class GRPO(LanguageAgent):
         if self.loss == "clip":
             metrics["clipped"] = self.clip_share(ratio, lesson.advantage, mask)
         metrics |= mismatch | more
-        if isinstance(state.reference, Transformer):
+        if self.reference_of(state) is not None:
             apart = self.divergences(network, state, lesson, scores)
             metrics |= {"divergence": token_mean(apart, mask)}
             if self.kl_placement == "loss":

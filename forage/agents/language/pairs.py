@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from forage.agents.language.base import AnswerRows, LanguageState
-from forage.agents.language.recorded import TextLearner, flat_answers, map_parts, recorded_rows, score_recorded
+from forage.agents.language.recorded import TextLearner, flat_answers, map_parts, recorded_rows
 from forage.core.ports import Metrics
 from forage.core.ports.needs import Choices
 from forage.core.ranges import Range, Ranges
@@ -98,8 +98,8 @@ class DPO(TextLearner):
     def items(self, state: LanguageState, batch: Batch) -> RecordedPair:
         rows = recorded_rows(batch)
         first = jnp.zeros(rows.tokens.shape[:2])
-        if isinstance(network := state.reference, Transformer):
-            first = map_parts(lambda part: self.answer_scores(network, part)[0], rows, self.minibatches)
+        if (network := self.reference_of(state)) is not None:
+            first = map_parts(lambda part: self.answer_scores(network, part)[0], rows, self.updates)
         return RecordedPair(rows, jax.lax.stop_gradient(first))
 
     def answer_scores(
@@ -107,7 +107,7 @@ class DPO(TextLearner):
     ) -> tuple[Float[Array, "pair 2"], Float[Array, "pair 2 new"]]:
         """Return the log-probability of each answer, of `MEANS` the mean over its tokens, and that of each token."""
         flat = flat_answers(rows)
-        each = score_recorded(network, flat)
+        each = self.score_recorded(network, flat)
         total = sequence_sum(each, flat.wrote)
         if self.preference in MEANS:
             total = total / jnp.maximum(flat.wrote.sum(-1), 1)

@@ -16,9 +16,9 @@ from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, Batch, Clock, Spec
 from forage.nn.language import lora
-from forage.nn.language.generate import hidden_before_tokens
+from forage.nn.language.memory import tree_bytes
 from forage.nn.transformer import Transformer
-from forage.ops.optimiser import Optimiser
+from forage.ops.optimiser import Optimiser, has_rounded
 from forage.ops.tokens.losses import clipped_loss
 from forage.ops.tokens.masks import token_mean, where_mask
 
@@ -28,11 +28,6 @@ class Critic(NamedTuple):
 
     network: Transformer
     head: Float[Array, " width"]
-
-    def value(self, rows: AnswerRows) -> Float[Array, "row new"]:
-        """Return the value before each token that was written, in float32."""
-        hidden, _ = hidden_before_tokens(self.network, rows.tokens, rows.there, wanted=rows.wrote.shape[1])
-        return hidden.astype(jnp.float32) @ self.head
 
 
 class ValuedState(NamedTuple):
@@ -117,10 +112,22 @@ class PPOLanguage(LanguageAgent):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ValuedState:  # type: ignore[override]
         state = super().init(key, spec)
-        first = self.base_model.first()
+        first = self.base_model.first(self.number_type)
         critic = Critic(first, jnp.zeros(first.architecture.width))
-        optimiser = state.optimiser, self.steps(1.0).init(critic)
+        masters = critic._replace(network=self.base_model.first(jnp.float32)) if has_rounded(critic) else None
+        optimiser = state.optimiser, self.steps(1.0).init(critic, masters)
         return ValuedState(state.network, optimiser, state.reference, state.end, state.known, critic)
+
+    def masters(self, state: Any) -> Transformer:
+        return super().masters(self.plain(state)._replace(optimiser=state.optimiser[0]))
+
+    def working_bytes(self, spec: Spec, state: Any) -> dict[str, int]:
+        found = super().working_bytes(spec, state)
+        return found | {"gradients": found["gradients"] + 2 * tree_bytes(state.critic), "layers": 2 * found["layers"]}
+
+    def value(self, critic: Critic, rows: AnswerRows) -> Float[Array, "row new"]:
+        """Return the value before each token that was written, in float32."""
+        return self.compute_hidden(critic.network, rows).astype(jnp.float32) @ critic.head
 
     def learn(  # type: ignore[override]
         self, state: ValuedState, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -136,7 +143,7 @@ class PPOLanguage(LanguageAgent):
             return self.objective(lora.combine_adapters(learned[0], fixed), learned[1], state, part, first)
 
         (learned, critic), inner, said = descend(
-            loss, (learned, state.critic), state.optimiser, optimiser, lesson, self.epochs, self.minibatches, key
+            loss, (learned, state.critic), state.optimiser, optimiser, lesson, self.epochs, self.updates, key
         )
         there = ~lost_answers(batch)
         said |= {
@@ -151,11 +158,11 @@ class PPOLanguage(LanguageAgent):
 
         def score_part(part: AnswerRows) -> tuple[Array, Array, Array]:
             old = self.score_tokens(state.network, self.plain(state), part)[0]
-            first = state.reference
-            known = self.score_tokens(first, self.plain(state), part)[0] if isinstance(first, Transformer) else old
-            return old, known, state.critic.value(part)
+            first = self.reference_of(state)
+            known = old if first is None else self.score_tokens(first, self.plain(state), part)[0]
+            return old, known, self.value(state.critic, part)
 
-        parts = jax.tree.map(lambda x: x.reshape(self.minibatches, -1, *x.shape[1:]), rows)
+        parts = jax.tree.map(lambda x: x.reshape(self.updates, -1, *x.shape[1:]), rows)
         old, first, value = (x.reshape(-1, x.shape[-1]) for x in jax.lax.map(score_part, parts))
         turns = self.rollout_length
         price = self.divergence * where_mask(old - first, rows.wrote)
@@ -188,7 +195,7 @@ class PPOLanguage(LanguageAgent):
         old = jnp.where(first, jax.lax.stop_gradient(now), lesson.old)
         mask = rows.wrote & (lesson.weight > 0)[:, None]
         policy = token_mean(clipped_loss(now, old, lesson.advantage, mask, low=self.clip, high=self.clip), mask)
-        value = critic.value(rows)
+        value = self.value(critic, rows)
         near = lesson.value + jnp.clip(value - lesson.value, -self.value_clip, self.value_clip)
         error = jnp.maximum((value - lesson.target) ** 2, (near - lesson.target) ** 2) / 2
         critical, unsure = token_mean(error, mask), token_mean(entropy, mask)

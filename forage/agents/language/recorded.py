@@ -19,8 +19,8 @@ from forage.agents.language.base import AnswerRows, LanguageAgent, LanguageState
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
-from forage.core.types import Batch, Clock
-from forage.nn.language.generate import log_probabilities
+from forage.core.types import Batch, Clock, Spec
+from forage.nn.language.generate import SharedPrefix, log_probabilities
 from forage.nn.transformer import Transformer
 
 
@@ -60,6 +60,22 @@ class TextLearner(LanguageAgent):
     def measure(self, state: LanguageState, batch: Batch, clock: Clock, key: Key[Array, ""]) -> Metrics:
         return self.text_loss(state.network, state, self.items(state, batch))[1]
 
+    def score_recorded(self, network: Transformer, rows: AnswerRows) -> Float[Array, "row new"]:
+        """Return the log-probability of each token of texts but the first."""
+
+        def score(rows: AnswerRows, together: SharedPrefix) -> Float[Array, "row new"]:
+            remat, new = self.remats(network, rows), rows.wrote.shape[-1]
+            return log_probabilities(
+                network, rows.tokens, mask=rows.there, chunk=self.chunk, remat=remat, wanted=new, together=together
+            )[0]
+
+        return self.in_pieces(score, rows)
+
+    def rows_of_pass(self, spec: Spec) -> int:
+        if spec.horizon is not None:  # an environment
+            return super().rows_of_pass(spec)
+        return self.batch_size * (2 if "preference" in self.texts else 1)
+
     def text_rate(self, clock: Clock) -> Float[Array, ""]:
         """Return the learning rate of an update from recorded text, before which no rollout was made."""
         return self.rate(clock._replace(steps=clock.steps + self.num_envs * self.rollout_length))
@@ -82,11 +98,6 @@ def recorded_rows(batch: Batch) -> AnswerRows:
 def flat_answers(rows: AnswerRows) -> AnswerRows:
     """Return texts, leaves `item answer ...`, as rows, leaves `row ...`."""
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
-
-
-def score_recorded(network: Transformer, rows: AnswerRows) -> Float[Array, "row new"]:
-    """Return the log-probability of each token of texts but the first."""
-    return log_probabilities(network, rows.tokens, mask=rows.there, wanted=rows.wrote.shape[-1])[0]
 
 
 def map_parts(function: Callable[[AnswerRows], Array], rows: AnswerRows, parts: int) -> Array:

@@ -15,6 +15,7 @@ from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Spec
 from forage.nn.language import lora
+from forage.nn.language.generate import SharedPrefix
 from forage.nn.language.scorer import text_scores
 from forage.nn.transformer import Transformer
 
@@ -61,6 +62,8 @@ class RewardModel(TextLearner):
     texts: ClassVar[tuple[str, ...]] = ("preference",)
     ranges: ClassVar[Ranges] = {**TextLearner.ranges, "centre": Range(0)}
 
+    checkpoint_rate: ClassVar[float | None] = 1e-4
+
     centre: float = 0.0  # weight of keeping scores near 0; 0.01 in Eisenstein et al.
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ScorerState:  # type: ignore[override]
@@ -69,6 +72,10 @@ class RewardModel(TextLearner):
         head = SPREAD * jax.random.normal(jax.random.fold_in(key, 1), (width,))
         learned = self.split_frozen(state.network)[0], head
         return ScorerState(state.network, self.steps(1.0).init(learned), (), state.end, state.known, head)
+
+    def masters(self, state: Any) -> Transformer:
+        exact = super().masters(state)
+        return exact if isinstance(exact, Transformer) else exact[0]
 
     def items(self, state: ScorerState, batch: Batch) -> ComparedTexts:
         return ComparedTexts(recorded_rows(batch), batch.experience.observation["margin"][0])
@@ -89,7 +96,7 @@ class RewardModel(TextLearner):
             optimiser,
             self.items(state, batch),
             self.epochs,
-            self.minibatches,
+            self.updates,
             key,
         )
         state = state._replace(network=lora.combine_adapters(learned, fixed), optimiser=inner, head=head)
@@ -103,7 +110,11 @@ class RewardModel(TextLearner):
     ) -> tuple[Float[Array, ""], Metrics]:
         """Compute the loss of pairs, and metrics."""
         rows = flat_answers(items.rows)
-        score = text_scores(network, head, rows.tokens, rows.there).reshape(-1, 2)
+
+        def score_texts(rows: AnswerRows, together: SharedPrefix) -> Float[Array, " row"]:
+            return text_scores(network, head, rows.tokens, rows.there, self.remats(network, rows))
+
+        score = self.in_pieces(score_texts, rows).reshape(-1, 2)
         apart = score[:, 0] - score[:, 1]
         loss = jnp.mean(-jax.nn.log_sigmoid(apart - items.margin)) + self.centre * jnp.mean(score.sum(1) ** 2)
         return loss, {

@@ -14,7 +14,6 @@ from forage.agents.language.recorded import TextLearner, flat_answers, is_record
 from forage.core.ports import Metrics
 from forage.core.ports.needs import Choices
 from forage.core.types import Batch, Clock, ForageError, Spec
-from forage.nn.language.generate import hidden_before_tokens
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.masks import MEANS, aggregate, token_mean
 from forage.ops.tokens.supervised import cross_entropy
@@ -47,6 +46,7 @@ class SFT(TextLearner):
     texts: ClassVar[tuple[str, ...]] = ("messages", "completion", "text")
     leaves_out: ClassVar[bool] = True
     choices: ClassVar[Choices] = {"aggregation": MEANS}
+    checkpoint_rate: ClassVar[float | None] = 2e-5
 
     aggregation: str = equinox.field(static=True, default="token-mean")  # how losses of tokens become one number:
     # token-mean or sequence-mean
@@ -75,11 +75,14 @@ class SFT(TextLearner):
         self, network: Transformer, rows: AnswerRows, begin: Int[Array, "row time"] | tuple[()] = ()
     ) -> tuple[Float[Array, ""], Float[Array, "row new"], Float[Array, ""]]:
         """Return the loss of texts, that of each token, and the share of tokens that are the most probable ones."""
-        new = rows.wrote.shape[1]
-        hidden, _ = hidden_before_tokens(network, rows.tokens, rows.there, wanted=new, begin=begin)
-        logits, token = network.logits(hidden), rows.tokens[:, -new:]
-        each = cross_entropy(logits, token, rows.wrote)
-        likely = token_mean(jnp.argmax(logits, -1) == token, rows.wrote)
+
+        def score(hidden: Array, token: Array, mask: Array) -> tuple[Array, Array]:
+            logits = network.logits(hidden)
+            return cross_entropy(logits, token, mask), jnp.argmax(logits, -1) == token
+
+        inputs = self.compute_hidden(network, rows, begin=begin), rows.tokens[:, -rows.wrote.shape[1] :], rows.wrote
+        each, likeliest = self.map_logits(score, network.architecture.vocabulary, inputs)
+        likely = token_mean(likeliest, rows.wrote)
         return aggregate(each, rows.wrote, self.aggregation), each, jax.lax.stop_gradient(likely)
 
     def learn(

@@ -78,6 +78,11 @@ def merge_adapters(network: Transformer) -> Transformer:
     return map_projections(network, lambda layer, name, one: merge(one))
 
 
+def drop_adapters(network: Transformer) -> Transformer:
+    """Return the transformer without its adapters: the one that they were added to."""
+    return map_projections(network, lambda layer, name, one: Projection(one.weight, one.bias))
+
+
 def combine_adapters(learned: Transformer, fixed: Transformer | None) -> Transformer:
     """Return the transformer of a trained and a frozen part; without the latter the first is all of it."""
     return learned if fixed is None else equinox.combine(learned, fixed)

@@ -7,6 +7,7 @@ the directory nor the run.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -49,11 +50,15 @@ class PretrainedModel(Part):
         """Return its architecture."""
         return self.like.architecture
 
-    def first(self) -> Transformer:
-        """Return the weights to keep in a state; where they were not read, zeros of their shapes."""
+    def first(self, dtype: Any = None) -> Transformer:
+        """Return the weights to keep in a state; where they were not read, zeros of their shapes.
+
+        `dtype`: of the weights, or `None` for that of the files. Weights that are to learn in files' 16 bits stand
+        still, so who trains them asks for float32, or leaves it to an `Optimiser`, which keeps masters.
+        """
         if self.weights is not None:
-            return jax.tree.map(jnp.asarray, self.weights)
-        return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), self.like)
+            return jax.tree.map(lambda x: jnp.asarray(x, dtype), self.weights)
+        return jax.tree.map(lambda x: jnp.zeros(x.shape, dtype or x.dtype), self.like)
 
     def check_reads(self, spec: Spec, who: str) -> None:
         """Raise `ForageError` if the texts of an environment are more than the model reads.
@@ -80,6 +85,7 @@ def sizes_of(network: Transformer) -> str:
     return json.dumps({"architecture": said, "dtype": str(network.dtype), "files": network.files})
 
 
+@functools.lru_cache(maxsize=16)
 def from_sizes(sizes: str) -> Transformer:
     """Return the structure that `sizes_of` wrote, with shapes in place of weights."""
     said = json.loads(sizes)

@@ -25,8 +25,15 @@ def make_scorer(given: Any) -> Any:
 
 
 def text_scores(
-    network: Transformer, head: Float[Array, " width"], tokens: Int[Array, "row time"], there: Bool[Array, "row time"]
+    network: Transformer,
+    head: Float[Array, " width"],
+    tokens: Int[Array, "row time"],
+    there: Bool[Array, "row time"],
+    remat: bool = False,
 ) -> Float[Array, " row"]:
-    """Return the score of each text: the product of its last token's hidden state with the head, in float32."""
-    hidden = network.hidden_states(tokens, there)
+    """Return the score of each text: the product of its last token's hidden state with the head, in float32.
+
+    `remat`: as in `Transformer.hidden_states`.
+    """
+    hidden = network.hidden_states(tokens, there, remat)
     return last_hidden(hidden, there).astype(jnp.float32) @ head.astype(jnp.float32)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from forage.agents.language.base import AnswerRows, LanguageState
-from forage.agents.language.recorded import TextLearner, flat_answers, map_parts, recorded_rows, score_recorded
+from forage.agents.language.recorded import TextLearner, flat_answers, map_parts, recorded_rows
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch
@@ -63,13 +63,13 @@ class KTO(TextLearner):
         return True
 
     def items(self, state: LanguageState, batch: Batch) -> LabelledAnswers:
-        rows, network = recorded_rows(batch), state.reference
-        assert isinstance(network, Transformer)
-        first = map_parts(lambda part: answer_scores(network, part), rows, self.minibatches)
+        rows, network = recorded_rows(batch), self.reference_of(state)
+        assert network is not None
+        first = map_parts(lambda part: self.answer_scores(network, part), rows, self.updates)
         return LabelledAnswers(rows, jax.lax.stop_gradient(first), batch.experience.reward[0] > 0)
 
     def text_loss(self, network: Transformer, state: LanguageState, items: LabelledAnswers) -> tuple[Any, Metrics]:
-        now = answer_scores(network, items.rows)
+        now = self.answer_scores(network, items.rows)
         baseline = kto_baseline(now[:, 1], items.reference[:, 1])
         weights = self.wanted_weight, self.unwanted_weight
         loss = kto(now[:, 0], items.reference[:, 0], items.wanted, baseline, self.beta, *weights).mean()
@@ -87,8 +87,7 @@ class KTO(TextLearner):
             "baseline": baseline,
         }
 
-
-def answer_scores(network: Transformer, rows: AnswerRows) -> Float[Array, "item 2"]:
-    """Return the log-probability of each answer, the sum over its tokens."""
-    flat = flat_answers(rows)
-    return sequence_sum(score_recorded(network, flat), flat.wrote).reshape(rows.tokens.shape[:2])
+    def answer_scores(self, network: Transformer, rows: AnswerRows) -> Float[Array, "item 2"]:
+        """Return the log-probability of each answer, the sum over its tokens."""
+        flat = flat_answers(rows)
+        return sequence_sum(self.score_recorded(network, flat), flat.wrote).reshape(rows.tokens.shape[:2])

@@ -78,7 +78,7 @@ class OnlineDPO(LanguageAgent):
         check_minibatches(self, pairs, "pairs")
         if self.preference == "xpo" and not isinstance(self, XPO):
             raise ForageError("The preference xpo compares with answers of the first policy; use the agent xpo.")
-        if self.preference == "kto" and pairs // self.minibatches < 2:
+        if self.preference == "kto" and pairs // self.updates < 2:
             raise ForageError("kto compares a prompt with answers to others; leave two prompts or more in a minibatch.")
 
     def learn(
@@ -94,8 +94,8 @@ class OnlineDPO(LanguageAgent):
         each = jax.tree.map(lambda x: x.reshape(turns, self.num_envs, *x.shape[1:]).swapaxes(0, 1)[chosen], rows)
         weight = jnp.where(alike, 0.0, 1.0)
         pair = Pair(each, jnp.zeros(chosen.shape), weight, worst == 0)
-        if isinstance(state.reference, Transformer):
-            pair = pair._replace(reference=self.whole(state.reference, state, each))
+        if (reference := self.reference_of(state)) is not None:
+            pair = pair._replace(reference=self.whole(reference, state, each))
         objective = lambda network, part, first: self.objective(network, state, part)  # noqa: E731
         state, said = self.descend_minibatches(state, objective, pair, self.rate(clock), key)
         said |= {"reward": reward.mean(), "zero_variance": alike.mean()}
@@ -153,8 +153,9 @@ class OnlineDPO(LanguageAgent):
             tokens=swap_answers(rows.tokens), there=swap_answers(rows.there), wrote=jnp.roll(rows.wrote, 1, 0)
         )
         other = jax.lax.stop_gradient(other)
-        assert isinstance(state.reference, Transformer)
-        apart = self.whole(network, state, other), self.whole(state.reference, state, other)
+        reference = self.reference_of(state)
+        assert reference is not None
+        apart = self.whole(network, state, other), self.whole(reference, state, other)
         baseline = kto_baseline(*(jax.lax.stop_gradient(x).reshape(-1) for x in apart))
         wanted = jnp.broadcast_to(jnp.array([True, False]), now.shape)
         each = [kto(now[:, i], pair.reference[:, i], wanted[:, i], baseline, **numbers) for i in (0, 1)]

@@ -111,7 +111,7 @@ class Progress(TextRewards):
                 f"--rewards.minibatches that divide them."
             )
         inner_key, head_key = jax.random.split(key)
-        trunk = jax.tree.map(jnp.copy, self.model.first())
+        trunk = jax.tree.map(jnp.copy, self.model.first(jnp.float32))
         # Contributions begin near 0, as a sum of random ones would be far from any completion.
         head = MLP(head_key, (trunk.architecture.width, self.hidden_size, 1), last_gain=0.01)
         steps = self.steps()

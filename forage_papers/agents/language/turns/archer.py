@@ -95,7 +95,7 @@ class ArCHer(LanguageAgent):
         "batch_size": Range(1),
         "updates_per_rollout": Range(1),
     }
-    unused: ClassVar[Unused] = {"epochs minibatches rank": "ArCHer replays batches of turns"}
+    unused: ClassVar[Unused] = {"epochs minibatches accumulate rank": "ArCHer replays batches of turns"}
 
     critic_learning_rate: float = 1e-3  # step size of the critics, as in their program
     discount: float = 0.9  # worth of a reward one turn later, as in their program
@@ -120,7 +120,7 @@ class ArCHer(LanguageAgent):
             MLP(one, (size, self.hidden_size, self.hidden_size, 1))
             for one, size in zip(keys, (2 * width, 2 * width, width, width), strict=True)
         ]
-        trunk = jax.tree.map(jnp.copy, self.base_model.first())
+        trunk = jax.tree.map(jnp.copy, self.base_model.first(jnp.float32))
         critic = Critic(trunk, (heads[0], heads[1]), (heads[2], heads[3]))
         inner = adam(self.critic_learning_rate, max_gradient_norm=self.max_gradient_norm).init(critic)
         return ArCHerState(
