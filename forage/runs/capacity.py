@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from collections.abc import Mapping
@@ -11,8 +12,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from forage.core import prng
 from forage.core.checkpoint import Bytes, is_key
-from forage.core.types import ForageError
+from forage.core.ports import Agent
+from forage.core.types import ForageError, Spec
 from forage.loop.runner import Runner
 
 PARTS = {
@@ -35,7 +38,12 @@ def check_memory(runner: Runner, names: Mapping[str, str]) -> None:
     `names`: those of the agent and the parts, by port.
     """
     needed, devices = bytes_of(runner), runner.devices
-    free, total = free_on(devices), sum(needed.values())
+    free = free_on(devices)
+    agent, spec = runner.learner.agent, runner.learner.spec
+    if working := working_bytes(agent, spec):
+        check_update(agent, spec, needed, working, free, device_words(devices))
+        return
+    total = sum(needed.values())
     if free is None or total <= free:
         return
     part = max(needed, key=lambda name: needed[name])
@@ -43,7 +51,7 @@ def check_memory(runner: Runner, names: Mapping[str, str]) -> None:
     seeds = len(runner.seeds)
     of = f"{seeds} seeds" if seeds > 1 else "1 seed"
     fewer = "fewer seeds or " if seeds > 1 else ""
-    where = "on this machine" if devices[0].platform == "cpu" else f"on {devices[0].device_kind}"
+    where = device_words(devices)
     raise ForageError(
         f"This run of {of} takes {byte_text(total)} of memory, and {byte_text(free)} are free {where}: "
         f"{what.format(**names)} "
@@ -51,9 +59,74 @@ def check_memory(runner: Runner, names: Mapping[str, str]) -> None:
     )
 
 
+def state_shapes(agent: Agent, spec: Spec) -> Any:
+    """Return the shapes of an agent's state."""
+    return jax.eval_shape(lambda key: agent.init(key, spec), prng.key(0))
+
+
+def working_bytes(agent: Agent, spec: Spec) -> dict[str, int]:
+    """Return the bytes that acting and an update take in addition to the state, if the agent says so."""
+    if getattr(type(agent), "working_bytes", Agent.working_bytes) is Agent.working_bytes:
+        return {}  # without a look at its state, which takes time
+    return agent.working_bytes(spec, state_shapes(agent, spec))
+
+
+def device_words(devices: list[Any]) -> str:
+    """Return the place of a memory for a sentence."""
+    return "on this machine" if devices[0].platform == "cpu" else f"on {devices[0].device_kind}"
+
+
+def peak_bytes(needed: Mapping[str, int], working: Mapping[str, int]) -> int:
+    """Return the bytes of a run's state, and the larger of what writing and an update take in addition."""
+    update = sum(size for use, size in working.items() if use not in ("cache", "files"))
+    return sum(needed.values()) + working.get("files", 0) + max(working.get("cache", 0), update)
+
+
+def check_update(
+    agent: Agent, spec: Spec, needed: dict[str, int], working: dict[str, int], free: int | None, where: str
+) -> None:
+    """Raise `ForageError` if state and update of an agent do not fit into the free memory, with changes that do."""
+    peak = peak_bytes(needed, working)
+    if free is None or peak <= free:
+        return
+
+    seeds = needed["agent"] // max(tree_bytes(state_shapes(agent, spec)), 1)
+
+    def changed_peak(options: dict[str, Any]) -> int:
+        other = dataclasses.replace(agent, **options)
+        state = state_shapes(other, spec)
+        return peak_bytes(needed | {"agent": seeds * tree_bytes(state)}, other.working_bytes(spec, state))
+
+    peaks = {words: changed_peak(options) for words, options in agent.smaller().items() if options}
+    fitting = [f"{words} ({byte_text(size)})" for words, size in peaks.items() if size <= free]
+    least = min(peaks, key=lambda words: peaks[words])
+    instead = (
+        f"{' or '.join(fitting)} would fit"
+        if fitting
+        else f"{least} would take {byte_text(peaks[least])}, so it needs a smaller model, fewer or shorter answers too"
+    )
+    raise ForageError(
+        f"This run takes {byte_text(peak)} of memory, and {byte_text(free)} are free {where}: "
+        f"{', '.join(use_words(needed, working))}; {instead}."
+    )
+
+
+def use_words(needed: Mapping[str, int], working: Mapping[str, int]) -> list[str]:
+    """Return the uses of a run's memory with their sizes, largest first."""
+    uses = {"weights and optimiser": needed["agent"], "weights as they were read": working.get("files", 0)}
+    uses |= {use: size for use, size in working.items() if use != "files"}
+    uses["all else"] = sum(size for part, size in needed.items() if part != "agent")
+    return [f"{use} {byte_text(size)}" for use, size in sorted(uses.items(), key=lambda one: -one[1]) if size >= 10**6]
+
+
 def memory_lines(runner: Runner) -> list[str]:
-    """Return a line about a large memory, such as `memory: 7.5 GB, 7,475 bytes a transition`; empty for a small one."""
-    needed = bytes_of(runner)["memory"]
+    """Return lines about a large memory, such as `memory: 7.5 GB, 7,475 bytes a transition`; none for a small one."""
+    everything = bytes_of(runner)
+    agent, spec = runner.learner.agent, runner.learner.spec
+    if working := working_bytes(agent, spec):
+        peak = peak_bytes(everything, working)
+        return [f"memory: about {byte_text(peak)}: {', '.join(use_words(everything, working))}"]
+    needed = everything["memory"]
     capacity = getattr(runner.learner.memory, "capacity", None)
     if capacity is None or needed < WORTH_SAYING:
         return []

@@ -37,6 +37,7 @@ from forage.loop.cluster.pool import Pool, check_sent
 from forage.loop.device.runner import DeviceRunner
 from forage.loop.host.runner import HostRunner
 from forage.loop.runner import time_shares
+from forage.runs import capacity
 
 TURNS = 400  # that are drawn for each prediction
 SECONDS = 2.0  # that each piece is measured for
@@ -96,6 +97,46 @@ def plan(
         return [of_seeds(alone, seeds, each) for each in cores]
     pieces = measure_pieces(setup, functools.partial(with_envs, agent, environment, options, environment_options))
     return [predict(pieces, each) for each in cores]
+
+
+def memory_of(
+    agent: str,
+    environment: Any,
+    agent_options: dict[str, Any] | None = None,
+    environment_options: dict[str, Any] | None = None,
+    seeds: int = 1,
+) -> dict[str, int]:
+    """Predict the bytes of a run by their use, with `peak` and `free`, if its agent says what an update takes.
+
+    Nothing is allocated, and no weights are read but for their sizes. Raise `ForageError` if the run will not fit.
+    """
+    setup = resolve(
+        agent,
+        environment,
+        steps=LONG,
+        seeds=seeds,
+        agent_options=agent_options,
+        environment_options=environment_options,
+    )
+    setup.learner().check()
+    made, spec = setup.agent, setup.spec
+    working = capacity.working_bytes(made, spec)
+    if not working:
+        return {}
+    state = capacity.state_shapes(made, spec)
+    needed = {"agent": seeds * capacity.tree_bytes(state)}
+    devices = jax.local_devices()[:1]
+    free = capacity.free_on(devices)
+    capacity.check_update(made, spec, needed, working, free, capacity.device_words(devices))
+    found = {"state": needed["agent"], **working, "peak": capacity.peak_bytes(needed, working)}
+    return found if free is None else found | {"free": free}
+
+
+def memory_line(found: dict[str, int]) -> str:
+    """Return a predicted memory as a line of text."""
+    uses = [f"{use} {capacity.byte_text(size)}" for use, size in found.items() if use not in ("peak", "free")]
+    free = f" of {capacity.byte_text(found['free'])} that are free" if "free" in found else ""
+    return f"memory: about {capacity.byte_text(found['peak'])}{free}: {', '.join(uses)}"
 
 
 def check_gpus(asked: int | None) -> None:

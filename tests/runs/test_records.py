@@ -8,6 +8,7 @@ import pickle
 from types import SimpleNamespace
 
 import gymnasium
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -21,6 +22,9 @@ from forage.environments.adapters.gymnasium import saving
 from forage.evaluation.statistics import by_setting
 from forage.loop.host.starts import join_states, split_states
 from forage.loop.runner import Watch
+from forage.nn.language.architecture import Architecture
+from forage.nn.language.pretrained import PretrainedModel, sizes_of
+from forage.nn.transformer import Transformer
 from forage.rewards.bonuses.rnd import RND
 from forage.rewards.environment import EnvironmentReward
 from forage.rewards.scaling import Scale
@@ -117,6 +121,25 @@ def test_what_does_not_fit_is_refused_before_anything_is_made(monkeypatch):
         capacity.check_memory(runner, setup.names)
     monkeypatch.setattr(capacity, "free_here", lambda: None)
     capacity.check_memory(runner, setup.names)
+
+
+def test_a_language_model_that_does_not_fit_is_refused_with_options_that_do(monkeypatch):
+    sizes = {"vocabulary": 520, "width": 256, "layers": 2, "heads": 4, "inner": 1024, "length": 256}
+    network = jax.eval_shape(lambda: Transformer(jax.random.key(0), Architecture(**sizes)))
+    options = {"model": PretrainedModel("large", "0", sizes_of(network)), "num_envs": 8, "group_size": 4}
+    setup = resolve("grpo", "text:addition", agent_options=options, seeds=1, steps=64)
+    state = capacity.state_shapes(setup.agent, setup.spec)
+    working = setup.agent.working_bytes(setup.spec, state)
+    weights = sum(leaf.size * 4 for leaf in jax.tree.leaves(network))
+    assert working["gradients"] == 2 * weights and working["files"] == weights
+    needed = {"agent": capacity.tree_bytes(state)}
+    assert 3 * weights < needed["agent"] < 3.01 * weights  # with both moments of Adam
+    peak = capacity.peak_bytes(needed, working)
+    capacity.check_update(setup.agent, setup.spec, needed, working, peak, "here")
+    with pytest.raises(ForageError, match=r"takes .* MB are free here: weights and optimiser .* MB.*--rank 8 \(.* fit"):
+        capacity.check_update(setup.agent, setup.spec, needed, working, peak - 10**6, "here")
+    with pytest.raises(ForageError, match=r"--remat true .* would take .*, so it needs a smaller model"):
+        capacity.check_update(setup.agent, setup.spec, needed, working, 10**6, "here")
 
 
 def test_free_memory_is_the_least_that_anybody_says(tmp_path):

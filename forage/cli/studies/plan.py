@@ -12,7 +12,8 @@ forage plan AGENT ENVIRONMENT [OPTIONS]
 Measures the time of acting, stepping, messages to workers and learning for about ten seconds, or a few rollouts if
 those take longer. From that it predicts the speed of a run on more cores or fewer, and how its time would be spent. If
 environments are stepped on the host, each core has a worker, and the agent has at least one environment for each core;
-a native environment is one program for each seed.
+a native environment is one program for each seed. Of a language model it says first how much memory the run takes, and
+refuses one that does not fit, with options that would.
 
   --cores a,b,c          numbers of cores; default 1,2,4,8,16,32,64
   --gpus N               GPUs that learn; only as many as there are here, as their time has to be measured
@@ -42,12 +43,15 @@ def run(positional: list[str], words: options.Words) -> None:
     agent_options = options.fill(words, fields, "", agent)
     nothing_left(words, "plan", ["cores", "gpus", "seeds", "json", *(field.name for field in fields)])
     from forage.runs.training import use_compilation_cache
-    from forage.studies.plan import check_gpus, plan, plan_lines
+    from forage.studies.plan import check_gpus, memory_line, memory_of, plan, plan_lines
 
     use_compilation_cache()
     check_gpus(numbers.pop("gpus", None))
+    memory = memory_of(agent, environment, agent_options, of_environment, **numbers)
+    if memory and not json:
+        print(memory_line(memory), flush=True)
     found = plan(agent, environment, list(asked), agent_options, of_environment, **numbers)
     if json:
-        say({"event": "plan", "predicted": [one._asdict() for one in found]})
+        say({"event": "plan", "predicted": [one._asdict() for one in found], **({"memory": memory} if memory else {})})
     else:
         print(*plan_lines(found), sep="\n")

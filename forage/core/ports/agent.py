@@ -49,6 +49,18 @@ class Agent(Recurrent, Offline, Grouping, Estimating, Lagging):
     signatures: ClassVar[dict[str, str]] = {"act": "state, inputs"}
     """The arguments of methods that users override; a class with others is refused."""
 
+    def working_bytes(self, spec: Spec, state: State) -> dict[str, int]:
+        """Return the bytes that acting and an update take in addition to the state, by their use.
+
+        `state` has shapes in place of arrays. Empty where that is small. `files` counts arrays that stay as they were
+        read, next to the state.
+        """
+        return {}
+
+    def smaller(self) -> dict[str, dict[str, Any]]:
+        """Return options that make `working_bytes` or the state smaller, by the words of the command line."""
+        return {}
+
     updates_per_rollout: ClassVar[int] = 1
     """The number of batches to learn from between two rollouts."""
 
