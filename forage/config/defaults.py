@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -129,7 +130,7 @@ def choose_defaults(agent: str, environment: str, spec: Spec, native: bool, give
         return Defaults(known.settings, build_parts(known.parts, given), why)
     found = rule(agent, spec, native)
     if found is None:
-        return whole_episodes(agent, spec, given)
+        return join_defaults(whole_episodes(agent, spec, given), of_checkpoint(agent, given))
     why = f"settings for {found.what} ({found.source})"
     return Defaults(fit_settings(found.settings, given), build_parts(found.parts, given), why)
 
@@ -166,6 +167,34 @@ def whole_episodes(agent: str, spec: Spec, given: dict[str, Any]) -> Defaults:
     return Defaults(
         {"rollout_length": spec.horizon}, {}, f"rollouts as long as an episode can be, {spec.horizon:,} steps"
     )
+
+
+ADAPTERS_RATE, WARMUP = 1e-4, 0.1
+"""The learning rate of adapters of a downloaded model, and the share of the run in which a rate rises."""
+
+
+def of_checkpoint(agent: str, given: dict[str, Any]) -> Defaults:
+    """Return the learning rate of a language agent that begins from a downloaded model, and its warm-up.
+
+    The agents' own rate is for models of a million weights; TRL 1.16 has 1e-6 for GRPO and DPO, 2e-5 for supervised
+    fine-tuning, and 1e-4 for adapters.
+    """
+    rate, model = getattr(part_class("agent", agent), "checkpoint_rate", None), given.get("model")
+    if rate is None or not isinstance(model, str) or not is_checkpoint(Path(model).expanduser()):
+        return NO_DEFAULTS
+    settings = {"learning_rate": ADAPTERS_RATE if given.get("rank") else rate, "warmup_share": WARMUP}
+    return Defaults(settings, {}, "a learning rate for a downloaded model, with warm-up (TRL 1.16)")
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Return whether a directory holds a transformer that no run of Forage wrote."""
+    return (path / "config.json").exists() and not (path / "agent.npz").exists()
+
+
+def join_defaults(one: Defaults, other: Defaults) -> Defaults:
+    """Return the settings of two rules that have none in common."""
+    why = "; ".join(filter(None, (one.why, other.why)))
+    return Defaults(one.settings | other.settings, one.parts | other.parts, why)
 
 
 def build_parts(parts: dict[str, dict[str, Any]], given: dict[str, Any]) -> dict[str, Any]:

@@ -166,3 +166,21 @@ def test_an_agents_name_is_looked_up_once(monkeypatch):
     assert loaded.count("DQN") == 1  # nor is its source read twice
     # What is said goes over the preset, of which the rest stands.
     assert (setup.agent.batch_size, setup.agent.target_update_interval, setup.agent.n_step) == (8, 8000, 1)
+
+
+def test_a_downloaded_model_has_a_smaller_rate(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    spec = Spec("text", spaces.Discrete(2), spaces.Discrete(2), ("reward",))
+    rates = {}
+    for agent, options in (("grpo", {}), ("sft", {}), ("sft", {"rank": 8}), ("language-es", {})):
+        found = choose_defaults(agent, "text:addition", spec, False, {"model": str(tmp_path), **options})
+        rates[agent, *options] = found.settings.get("learning_rate"), found.settings.get("warmup_share")
+    assert rates == {
+        ("grpo",): (1e-6, 0.1),
+        ("sft",): (2e-5, 0.1),
+        ("sft", "rank"): (1e-4, 0.1),
+        ("language-es",): (None, None),
+    }
+    assert choose_defaults("grpo", "text:addition", spec, False, {"model": "forage"}).settings == {}
+    (tmp_path / "agent.npz").write_text("")  # a run has a rate of its own
+    assert choose_defaults("grpo", "text:addition", spec, False, {"model": str(tmp_path)}).settings == {}
