@@ -19,6 +19,8 @@ in an ONNX runtime (extra `onnx`), and policy.safetensors holds the weights by n
   --seed N               the seed of the policy; by default the best
   --checkpoint best|N    a kept policy, of the best evaluation or of step N; by default the newest
   --actions greedy | sampled   the kind of actions; by default as in the run's evaluation. Files act greedily
+  --dtype float32 | bfloat16 | float16   of a language policy's weights; by default that of the model it began from,
+                         and float32 writes them as they learned
   --trust                use the maker's code and addresses named in the run; they are shown and remembered
 
 Examples
@@ -31,7 +33,7 @@ def run(positional: list[str], words: options.Words) -> None:
     """Run `forage export`."""
     if len(positional) != 2:
         raise ForageError("forage export takes a run and where to write its policy: forage export runs/NAME my-model.")
-    known = {"seed": int, "actions": str, "peft": bool}
+    known = {"seed": int, "actions": str, "peft": bool, "dtype": str}
     values: dict[str, Any] = {
         name: options.parse(name, words.pop(name), kind) for name, kind in known.items() if name in words
     }

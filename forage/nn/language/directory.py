@@ -79,7 +79,8 @@ def read_directory(directory: Path, dtype: Any) -> tuple[dict[str, Any], Archite
         tensors = {f"transformer.{name}": tensor for name, tensor in tensors.items()}
     if len(kinds := {str(tensor.dtype) for tensor in tensors.values()}) > 1 and dtype is None:
         raise ForageError(f"The weights in {directory} are of several dtypes, {', '.join(sorted(kinds))}; say which.")
-    return config, architecture, json.dumps({"config": config, "generation": beside}), tensors
+    files = {"config": config, "generation": beside, "dtype": min(kinds)}
+    return config, architecture, json.dumps(files), tensors
 
 
 def describe_missing(directory: Path) -> str:
@@ -152,7 +153,7 @@ def with_tokens(
     files = json.loads(network.files)
     config = write_architecture(network.architecture, files.get("config"), str(network.dtype))
     tokens = {"eos_token_id": end, "pad_token_id": pad, "bos_token_id": begin}
-    files = {"config": {**config, **tokens}, "generation": {**(files.get("generation") or {}), **tokens}}
+    files |= {"config": {**config, **tokens}, "generation": {**(files.get("generation") or {}), **tokens}}
     changed = copy.copy(network)
     object.__setattr__(changed, "files", json.dumps(files))  # which is static, so that no tree function reaches it
     return changed
@@ -162,3 +163,8 @@ def ends(network: Transformer) -> tuple[int, ...]:
     """Return the tokens that end a text, as the configuration names them; none if it names none."""
     files = json.loads(network.files)
     return named_ends(files.get("generation"), files.get("config"))
+
+
+def file_dtype(network: Transformer) -> str | None:
+    """Return the dtype of the files that a transformer was read from; `None` if it was read from none."""
+    return json.loads(network.files).get("dtype")
