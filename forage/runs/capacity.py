@@ -65,7 +65,7 @@ def state_shapes(agent: Agent, spec: Spec) -> Any:
 
 
 def working_bytes(agent: Agent, spec: Spec) -> dict[str, int]:
-    """Return the bytes that acting and an update take in addition to the state, if the agent says so."""
+    """Return the bytes of acting and of an update in addition to the state; empty for most agents."""
     if getattr(type(agent), "working_bytes", Agent.working_bytes) is Agent.working_bytes:
         return {}  # without a look at its state, which takes time
     return agent.working_bytes(spec, state_shapes(agent, spec))
@@ -77,7 +77,7 @@ def device_words(devices: list[Any]) -> str:
 
 
 def peak_bytes(needed: Mapping[str, int], working: Mapping[str, int]) -> int:
-    """Return the bytes of a run's state, and the larger of what writing and an update take in addition."""
+    """Return the largest number of bytes of a run: its state, and either writing or an update."""
     update = sum(size for use, size in working.items() if use not in ("cache", "files"))
     return sum(needed.values()) + working.get("files", 0) + max(working.get("cache", 0), update)
 
@@ -125,6 +125,8 @@ def memory_lines(runner: Runner) -> list[str]:
     agent, spec = runner.learner.agent, runner.learner.spec
     if working := working_bytes(agent, spec):
         peak = peak_bytes(everything, working)
+        if peak < WORTH_SAYING:
+            return []
         return [f"memory: about {byte_text(peak)}: {', '.join(use_words(everything, working))}"]
     needed = everything["memory"]
     capacity = getattr(runner.learner.memory, "capacity", None)

@@ -106,7 +106,7 @@ def memory_of(
     environment_options: dict[str, Any] | None = None,
     seeds: int = 1,
 ) -> dict[str, int]:
-    """Predict the bytes of a run by their use, with `peak` and `free`, if its agent says what an update takes.
+    """Predict the bytes of a run of a language agent by their use, with `peak` and `free`.
 
     Nothing is allocated, and no weights are read but for their sizes. Raise `ForageError` if the run will not fit.
     """

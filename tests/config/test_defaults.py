@@ -172,14 +172,13 @@ def test_a_downloaded_model_has_a_smaller_rate(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     spec = Spec("text", spaces.Discrete(2), spaces.Discrete(2), ("reward",))
     rates = {}
-    for agent, options in (("grpo", {}), ("sft", {}), ("sft", {"rank": 8}), ("language-es", {})):
+    for agent, options in (("grpo", {}), ("sft", {}), ("sft", {"rank": 8})):
         found = choose_defaults(agent, "text:addition", spec, False, {"model": str(tmp_path), **options})
         rates[agent, *options] = found.settings.get("learning_rate"), found.settings.get("warmup_share")
     assert rates == {
         ("grpo",): (1e-6, 0.1),
         ("sft",): (2e-5, 0.1),
         ("sft", "rank"): (1e-4, 0.1),
-        ("language-es",): (None, None),
     }
     assert choose_defaults("grpo", "text:addition", spec, False, {"model": "forage"}).settings == {}
     (tmp_path / "agent.npz").write_text("")  # a run has a rate of its own

@@ -79,7 +79,7 @@ def merge_adapters(network: Transformer) -> Transformer:
 
 
 def drop_adapters(network: Transformer) -> Transformer:
-    """Return the transformer without its adapters: the one that they were added to."""
+    """Return the transformer without its adapters."""
     return map_projections(network, lambda layer, name, one: Projection(one.weight, one.bias))
 
 

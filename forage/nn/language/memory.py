@@ -22,14 +22,14 @@ from forage.nn.language.generate import chunk_size
 from forage.nn.transformer import Transformer
 
 KEPT = 2 * 2**30
-"""The bytes that a gradient keeps of all layers, above which they are computed anew."""
+"""The bytes of all layers, kept for a gradient, above which layers are computed a second time instead."""
 
 DISTRIBUTIONS = 6
 """Arrays of the size of the logits that their gradient needs at once."""
 
 
 def layer_bytes(architecture: Architecture, rows: int, time: int, itemsize: int) -> int:
-    """Return the bytes that a gradient keeps of one layer for texts of so many tokens, if that is not computed anew.
+    """Return the bytes that a gradient keeps of one layer, if that is not computed a second time.
 
     Of each token that is the input of both norms, both norms in float32 and rounded, queries and keys before and after
     they are turned, values, the output of attention, and four arrays of the MLP; and, where attention takes all queries
@@ -44,7 +44,7 @@ def layer_bytes(architecture: Architecture, rows: int, time: int, itemsize: int)
 
 
 def pays_remat(network: Transformer, rows: int, time: int) -> bool:
-    """Return whether a gradient would keep more than `KEPT` bytes of the layers for texts of so many tokens."""
+    """Return whether a gradient would keep more than `KEPT` bytes of the layers for texts of this length."""
     itemsize = np.dtype(network.dtype).itemsize
     return network.architecture.layers * layer_bytes(network.architecture, rows, time, itemsize) > KEPT
 
@@ -52,7 +52,7 @@ def pays_remat(network: Transformer, rows: int, time: int) -> bool:
 def update_bytes(
     network: Transformer, learned: Any, rows: int, context: int, new: int, remat: bool | None, chunk: int | None
 ) -> dict[str, int]:
-    """Return the bytes of an update from so many answers at once, by their use.
+    """Return the bytes of an update from this number of answers, by their use.
 
     `learned`: the weights that learn. `remat` and `chunk` are those of an agent.
     """
