@@ -188,7 +188,8 @@ def of_checkpoint(agent: str, given: dict[str, Any]) -> Defaults:
 
 def is_checkpoint(path: Path) -> bool:
     """Return whether a directory holds a transformer that no run of Forage wrote."""
-    return (path / "config.json").exists() and not (path / "agent.npz").exists()
+    known = any((path / name).exists() for name in ("config.json", "adapter_config.json"))
+    return known and not (path / "agent.npz").exists()
 
 
 def join_defaults(one: Defaults, other: Defaults) -> Defaults:
