@@ -1,8 +1,8 @@
-"""Install Forage and the package of docs/how-to/publish-a-part.md from wheels, and use its parts by name.
+"""Install Forage, its zoo and the package of docs/how-to/publish-a-part.md from wheels, and use them by name.
 
     python benchmarks/publish.py [FOLDER]
 
-Builds both wheels, makes a new environment in FOLDER (default: build/publish), installs the wheels there with pip,
+Builds the wheels, makes a new environment in FOLDER (default: build/publish), installs the wheels there with pip,
 which fetches their dependencies, and runs the commands of the page in an empty folder. Prints each command with its
 seconds and the end of its output; the exit code is 1 if one fails.
 """
@@ -22,6 +22,8 @@ PAGE = ROOT / "docs" / "how-to" / "publish-a-part.md"
 CHECK = (
     "import forage, forage_effort, sys; assert all(m.__file__.startswith(sys.prefix) for m in (forage, forage_effort))"
 )
+
+PLAY = "forage evaluate zoo:ppo-cartpole --episodes 20"
 
 
 def write_package(folder: Path) -> None:
@@ -59,14 +61,15 @@ def main(folder: Path) -> int:
     write_package(package)
     python, bin = sys.executable, folder / "environment" / "bin"
     steps = [
-        [python, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(wheels), str(one)] for one in (ROOT, package)
+        [python, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(wheels), str(one)]
+        for one in (ROOT, ROOT / "zoo", package)
     ]
     steps += [[python, "-m", "venv", str(bin.parent)]]
     if not all(run(step, empty) for step in steps):
         return 1
     built = sorted(map(str, wheels.glob("*.whl")))
     steps = [[str(bin / "pip"), "install", "--quiet", "--no-compile", *built], [str(bin / "python"), "-c", CHECK]]
-    steps += [["sh", "-c", f"PATH={bin}:$PATH; {command}"] for command in ("forage list", *commands())]
+    steps += [["sh", "-c", f"PATH={bin}:$PATH; {command}"] for command in ("forage list", PLAY, *commands())]
     failed = [step for step in steps if not run(step, empty, 12)]
     return int(bool(failed))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import sys
-from pathlib import Path
 from typing import Any
 
 from forage.cli.arguments import nothing_left
 from forage.config import options, packages, part_options, registry
 from forage.config.options import fill_columns
+from forage.config.zoo import locate_run
 from forage.core.errors import ForageError, nearest
 
 HELP = """\
@@ -39,7 +39,7 @@ def run(positional: list[str], words: options.Words) -> None:
 
 def show(name: str) -> None:
     """Print the description of a run, a part, a wrapper or an environment."""
-    if (Path(name) / "config.json").exists():
+    if (locate_run(name) / "config.json").exists():
         from forage.runs.run import Run
         from forage.runs.summary import describe_run
 

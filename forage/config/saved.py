@@ -14,6 +14,7 @@ from forage.config.part_data import from_config
 from forage.config.ranges import check_kinds
 from forage.config.trusting import guard_imports
 from forage.config.values import at_last
+from forage.config.zoo import locate_run
 from forage.core import prng, records, spaces
 from forage.core.checkpoint import load_tree as load_tree
 from forage.core.columns import Columns
@@ -45,7 +46,7 @@ def load_policy(
     """
     check_precision()
     check_kinds({"directory": directory, "seed": seed}, {"directory": str | os.PathLike[str], "seed": int | None})
-    path = Path(directory)
+    path = locate_run(directory)
     if not (path / "agent.npz").exists():
         raise ForageError(f"{path} holds no trained agent: it has no agent.npz.")
     config = records.read_config(path)

@@ -224,7 +224,7 @@ class Learner(Part):
         reward_key, sample_key, learn_key = jax.random.split(key, 3)
         behaviour_key = jax.random.fold_in(key, prng.BEHAVIOUR)
         agents = now.spec.num_agents
-        rollout = team.as_agent_batch(rollout, agents)
+        rollout = acted = team.as_agent_batch(rollout, agents)
         moment = ActContext(now.agent, state.agent, now.spec, clock, behaviour_key)
         behaviour_state = now.behaviour.report(state.behaviour, rollout, moment)
         rollout = rollout._replace(behaviour_info=())
@@ -274,7 +274,22 @@ class Learner(Part):
             made = updates if due is None else jnp.maximum(count, 1)
             metrics = jax.tree.map(lambda x: x / made, total) | {"updates": count.astype(jnp.float32)}
         learned = LearnerState(carry[0], behaviour_state, rewards_state, now.memory.after_updates(carry[1]))
-        return learned, metrics | reward_metrics
+        return learned, metrics | reward_metrics | now.share_at_bounds(acted)
+
+    def share_at_bounds(self, rollout: Experience) -> Metrics:
+        """Return the share of numbers of a rollout's actions at a bound or beyond; no metric without bounded numbers.
+
+        At a bound is within a thousandth of the range. Leaves of `rollout` are `time batch ...`.
+        """
+        space, action = self.spec.action_space, rollout.action
+        if isinstance(space, spaces.MixedSpace):
+            space, action = space.numbers, action[..., space.split :]
+        if not spaces.is_bounded_box(space):
+            return {}
+        low, high = jnp.asarray(space.low), jnp.asarray(space.high)  # pyrefly: ignore[missing-attribute]
+        margin = (high - low) / 1000
+        at = ((action <= low + margin) | (action >= high - margin)).reshape(*rollout.counts.shape, -1).mean(-1)
+        return {"actions_at_bounds": (at * rollout.counts).sum() / jnp.maximum(rollout.counts.sum(), 1)}
 
     def reward(
         self, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]

@@ -30,6 +30,7 @@ from forage.config import part_data, registry
 from forage.config.options import AUTO
 from forage.config.saved import actions_of, load_policy
 from forage.config.trusting import guard_imports
+from forage.config.zoo import locate_run
 from forage.core import checkpoint, records
 from forage.core.errors import check_path
 from forage.core.plain import dumps
@@ -55,7 +56,7 @@ class Run:
                 f"A run is named by its directory, a text or a path, not by a {type(directory).__name__}."
             )
         check_path(directory)
-        self.directory = Path(directory)
+        self.directory = locate_run(directory)
         if not (self.directory / "config.json").exists():
             raise ForageError(f"{self.directory} is not a run: it has no config.json.")
         self.config = read_config(self.directory)

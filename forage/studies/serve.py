@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from forage.config.zoo import locate_run
 from forage.core.errors import ForageError
 from forage.loop.plain import PlainPolicy
 from forage.studies.serving.onnx_policy import OnnxPolicy
@@ -32,7 +33,7 @@ def open_policy(
     A directory that is no run may hold one exported policy with its manifest. `seed`, `checkpoint` and `actions` choose
     among a run's policies. Raise `ForageError` for other files, and for policies that NumPy cannot run.
     """
-    path = exported_file(Path(source))
+    path = exported_file(locate_run(source))
     if path.is_file():
         if path.suffix not in EXPORTED:
             raise ForageError(

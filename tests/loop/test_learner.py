@@ -1,10 +1,13 @@
 """The learner's state between rollouts."""
 
+import types
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from gymnasium import spaces
 from small import PPO as OPTIONS
 
 from forage.agents.actor_critic.sac import SAC
@@ -12,6 +15,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.policy import AgentPolicy
 from forage.config.resolve import resolve
 from forage.core.ports import Agent
+from forage.core.spaces import MixedSpace
 from forage.core.types import Clock, ForageError
 from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
@@ -177,3 +181,24 @@ def test_a_policy_of_a_former_contract_is_refused():
         ForageError, match=r"ActorOfBefore\.act takes \(state, hidden, .* fields of forage\.core\.ports"
     ):
         Policy(ActorOfBefore(), (), spec_of(CartPole(), "Pole"))
+
+
+BOUNDED = spaces.Box(np.float32([-2, 0]), np.float32([2, 1]))
+
+
+@pytest.mark.parametrize(
+    ("space", "actions", "share"),
+    [
+        (BOUNDED, [[-2, 0.5], [1.999, 1.2], [0, 0.5], [2, 0]], 1 / 2),  # the last row is not learned from
+        (MixedSpace(spaces.MultiDiscrete([3]), BOUNDED, BOUNDED), [[2, 0, 1], [0, 0, 0.5]] * 2, 1 / 3),
+        (spaces.Discrete(2), [0, 1, 1, 0], None),
+        (spaces.Box(-np.inf, np.inf, (2,)), [[0, 0]] * 4, None),
+    ],
+    ids=["box", "mixed", "choices", "open"],
+)
+def test_the_share_of_actions_at_their_bounds(space, actions, share):
+    counts = jnp.array([[True], [True], [True], [False]])
+    rollout = types.SimpleNamespace(action=jnp.asarray(actions)[:, None], counts=counts)
+    learner = types.SimpleNamespace(spec=types.SimpleNamespace(action_space=space))
+    found = Learner.share_at_bounds(learner, rollout)
+    assert found == ({} if share is None else {"actions_at_bounds": pytest.approx(share)})
