@@ -9,7 +9,7 @@ from typing import Any
 from forage.cli.arguments import nothing_left
 from forage.config import options, packages, part_options, registry
 from forage.config.options import fill_columns
-from forage.config.zoo import locate_run
+from forage.config.packages import locate_run
 from forage.core.errors import ForageError, nearest
 
 HELP = """\

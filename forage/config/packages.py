@@ -14,6 +14,9 @@ before somebody names it:
 
 Names of Forage's own parts are known without looking here. A package that cannot be imported, and a name that two
 packages claim, cost a warning of one sentence, and the other parts stay.
+
+An entry point of the group `forage.policies` names a module whose folder `policies` holds trained runs, each without
+its checkpoints. `zoo:ppo-cartpole` is the run `ppo-cartpole` of the package whose entry point is called `zoo`.
 """
 
 from __future__ import annotations
@@ -21,15 +24,19 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.metadata
+import importlib.util
+import os
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from forage.config.options import WINGS
-from forage.core.errors import ForageError, warn
+from forage.core.errors import ForageError, nearest, warn
 from forage.core.ranges import Range
 
 GROUP = "forage.parts"
@@ -37,6 +44,10 @@ OWN = "forage-rl"
 """Forage's own distribution; its parts keep their names if another package claims them too."""
 NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")
 """A part's name: one word of the command line, without the colon of `module:Class`."""
+POLICIES = "forage.policies"
+POLICY = re.compile(r"([A-Za-z][\w-]+):([\w.-]*)")
+ZOOS = {"zoo": "forage-zoo"}
+"""Packages of Forage's own with policies, by the name of their entry point."""
 
 
 class Package(NamedTuple):
@@ -264,3 +275,41 @@ def code_files(package: Package) -> list[Path]:
         found |= set(path.parent.rglob("*.py"))
     claims = source_file(package.claims) if package.claims else None
     return sorted(path for path in found if claims is None or claims.parent not in path.parents)
+
+
+def locate_run(run: str | os.PathLike[str]) -> Path:
+    """Return the directory of a run; of an installed policy such as `zoo:ppo-cartpole` a copy in `runs`.
+
+    The copy is made once, so that scores and films have a place. Raise `ForageError` for a policy that is not there.
+    """
+    text = os.fspath(run)
+    match = POLICY.fullmatch(text)
+    if match is None or Path(text).exists():
+        return Path(run)
+    package, name = match.groups()
+    folder = policies_of(package)
+    if folder is None:
+        if package in ZOOS:
+            raise ForageError(f"{text} is a policy of a package that is not installed: pip install {ZOOS[package]}.")
+        return Path(run)
+    known = sorted(one.name for one in folder.iterdir() if (one / "config.json").exists())
+    if name not in known:
+        raise ForageError(f"{package} has no policy {name!r}{nearest(name, known)}")
+    target = Path("runs", package, name)
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{name}.") as scratch:
+            shutil.copytree(folder / name, Path(scratch) / name)
+            (Path(scratch) / name).rename(target)
+        print(f"{text} is copied to {target}.", file=sys.stderr)
+    return target
+
+
+def policies_of(package: str) -> Path | None:
+    """Return the folder of the policies of an installed package, by the name of its entry point, without an import."""
+    for entry in importlib.metadata.entry_points(group=POLICIES, name=package):
+        spec = importlib.util.find_spec(entry.value)
+        for place in (spec.submodule_search_locations or ()) if spec else ():
+            if (folder := Path(place) / "policies").is_dir():
+                return folder
+    return None

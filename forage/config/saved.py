@@ -10,11 +10,11 @@ from typing import Any
 import jax
 
 from forage.config.options import AUTO, check_actions
+from forage.config.packages import locate_run
 from forage.config.part_data import from_config
 from forage.config.ranges import check_kinds
 from forage.config.trusting import guard_imports
 from forage.config.values import at_last
-from forage.config.zoo import locate_run
 from forage.core import prng, records, spaces
 from forage.core.checkpoint import load_tree as load_tree
 from forage.core.columns import Columns

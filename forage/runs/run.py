@@ -28,9 +28,9 @@ import numpy as np
 
 from forage.config import part_data, registry
 from forage.config.options import AUTO
+from forage.config.packages import locate_run
 from forage.config.saved import actions_of, load_policy
 from forage.config.trusting import guard_imports
-from forage.config.zoo import locate_run
 from forage.core import checkpoint, records
 from forage.core.errors import check_path
 from forage.core.plain import dumps

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from forage.config.zoo import locate_run
+from forage.config.packages import locate_run
 from forage.core.errors import ForageError
 from forage.loop.plain import PlainPolicy
 from forage.studies.serving.onnx_policy import OnnxPolicy

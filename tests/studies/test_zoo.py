@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import forage
-from forage.config import zoo
+from forage.config import packages, registry
 from forage.config.trusting import addresses_in, code_in
 from forage.core.errors import ForageError
 from forage.runs.run import Run
@@ -18,36 +18,36 @@ POLICIES = sorted((ZOO / "forage_zoo" / "policies").iterdir())
 
 
 @pytest.fixture
-def installed(monkeypatch, tmp_path):
+def zoo_folder(monkeypatch, tmp_path):
     """Change to an empty folder, with the package of this repository as the installed one."""
     folders = {"zoo": ZOO / "forage_zoo" / "policies"}
-    monkeypatch.setattr(zoo, "policies_of", folders.get)
+    monkeypatch.setattr(packages, "policies_of", folders.get)
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_policy_is_copied_once(installed, capsys):
-    assert zoo.locate_run("zoo:ppo-cartpole") == Path("runs/zoo/ppo-cartpole")
+def test_a_policy_is_copied_once(zoo_folder, capsys):
+    assert packages.locate_run("zoo:ppo-cartpole") == Path("runs/zoo/ppo-cartpole")
     assert capsys.readouterr().err == "zoo:ppo-cartpole is copied to runs/zoo/ppo-cartpole.\n"
     own = Path("runs/zoo/ppo-cartpole/evaluation.json")
     own.write_text("{}")
-    assert zoo.locate_run("zoo:ppo-cartpole") == own.parent and own.read_text() == "{}"
+    assert packages.locate_run("zoo:ppo-cartpole") == own.parent and own.read_text() == "{}"
     assert capsys.readouterr().err == "" and sorted(Path("runs/zoo").iterdir()) == [own.parent]
-    assert Run("zoo:q-learning-frozenlake").title == "q-learning on tabular:FrozenLake-4"
+    assert Run("zoo:ppo-tmaze").title == "ppo on memory:TMaze-10"
 
 
-def test_other_names_are_paths(installed):
+def test_other_names_are_paths(zoo_folder):
     for name in ("runs/a", "file.py:Class", "C:\\runs", "other:name", "zoo/ppo"):
-        assert zoo.locate_run(name) == Path(name)
+        assert packages.locate_run(name) == Path(name)
     Path("zoo:mine").mkdir()
-    assert zoo.locate_run("zoo:mine") == Path("zoo:mine")
+    assert packages.locate_run("zoo:mine") == Path("zoo:mine")
 
 
-def test_what_is_not_there_is_a_sentence(installed, monkeypatch):
+def test_what_is_not_there_is_a_sentence(zoo_folder, monkeypatch):
     with pytest.raises(ForageError, match=r"zoo has no policy 'ppo-cartpol'\. Did you mean 'ppo-cartpole'"):
         Run("zoo:ppo-cartpol")
     with pytest.raises(ForageError, match=r"zoo has no policy ''\. Available: dqn-acrobot, "):
         Run("zoo:")
-    monkeypatch.setattr(zoo, "policies_of", lambda package: None)
+    monkeypatch.setattr(packages, "policies_of", lambda package: None)
     with pytest.raises(ForageError, match=r"^zoo:a is a policy of .* not installed: pip install forage-zoo\.$"):
         forage.load("zoo:a")
     assert not Path("runs").exists()
@@ -69,7 +69,8 @@ def test_the_package_is_what_its_page_says():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-def test_a_policy_acts(policy, installed):
-    pytest.importorskip("forage_papers" if policy.name.startswith("q-learning") else "forage")
+def test_a_policy_acts(policy, zoo_folder):
+    if not registry.target_of("agent", json.loads((policy / "config.json").read_text())["agent"]["part"]):
+        pytest.skip("its agent is of another package")
     found = forage.load(f"zoo:{policy.name}")
     found.act(found._like if isinstance(found._like, dict) else np.asarray(found._like))
