@@ -180,7 +180,11 @@ def of_checkpoint(agent: str, given: dict[str, Any]) -> Defaults:
     fine-tuning, and 1e-4 for adapters.
     """
     rate, model = getattr(part_class("agent", agent), "checkpoint_rate", None), given.get("model")
-    if rate is None or not isinstance(model, str) or not is_checkpoint(Path(model).expanduser()):
+    if rate is None or not isinstance(model, str):
+        return NO_DEFAULTS
+    from forage.nn.language.peft import split_source  # JAX's networks, which no other agent's defaults need
+
+    if not is_checkpoint(split_source(model)[0]):
         return NO_DEFAULTS
     settings = {"learning_rate": ADAPTERS_RATE if given.get("rank") else rate, "warmup_share": WARMUP}
     return Defaults(settings, {}, "a learning rate for a downloaded model, with warm-up (TRL 1.16)")

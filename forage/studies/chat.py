@@ -113,7 +113,8 @@ class Talk:
             raise ForageError(
                 "This model learned in no environment; name one whose problems to pose, such as text:addition."
             )
-        config: dict[str, Any] = {"id": environment, "options": self.options}
+        texts = str(environment).lower().startswith("text:")  # others have no tokenizer, and are refused below
+        config: dict[str, Any] = {"id": environment, "options": self.options if texts else {}}
         if environment is None and self.home is not None:
             config = self.home
         name, build, _ = resolve_environment(config["id"], dict(config["options"]) | options)
