@@ -15,7 +15,7 @@ MRQ |= {"action_size": 2, "hidden_size": 4, "bins": 5}
 AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, options
     "mdpo": ("mdpo", "CartPole-v1", PPO),
     "ppg": ("ppg", "CartPole-v1", PPO | {"policy_rollouts": 2, "auxiliary_epochs": 1, "auxiliary_minibatches": 2}),
-    "ars": ("ars", "BitFlip-10", {"num_envs": 4, "top_directions": 1, "normalise_observation": False}),
+    "ars": ("ars", "DeepSea-4", {"num_envs": 4, "top_directions": 1, "normalise_observation": False}),
     "maddpg": ("maddpg", "teams:TwoStep", REPLAY | {"hidden_sizes": (8,)}),
     "ensemble-c51": ("ensemble-c51", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "atoms": 5, "members": 2}),
     "i-dqn": (

@@ -59,7 +59,8 @@ def test_a_run_sees_each_observation_that_it_acts_on_once():
     runner = resolve("ars", "CartPole-v1", seeds=2, agent_options={"num_envs": 4, "top_directions": 1}).runner()
     runner.begin()
     report = runner.advance(3)
-    assert (runner.agent_states().norm.count == report.played).all() and (report.played > 0).all()
+    played = report.latest["played"]
+    assert (runner.agent_states().norm.count == played).all() and (played > 0).all()
 
 
 def test_what_cannot_be_is_refused():

@@ -49,7 +49,11 @@ def test_every_second_rollout_ends_with_an_auxiliary_phase():
     rollout = Experience(
         seen[:3], action, np.ones((3, 2), np.float32), seen[1:], no, no, np.full_like(action, AGENT), ()
     )
-    given = Batch(rollout, jnp.ones(2), jnp.arange(2)), Clock(jnp.int32(6), jnp.float32(60)), jax.random.key(4)
+    given = (
+        jax.device_put(Batch(rollout, jnp.ones(2), jnp.arange(2))),
+        Clock(jnp.int32(6), jnp.float32(60)),
+        jax.random.key(4),
+    )
     plain = PPO(**{field.name: getattr(AGENT_OF_TWO, field.name) for field in dataclasses.fields(PPO)})
     begin = at_once(lambda: AGENT_OF_TWO.init(jax.random.key(0), SPEC))
     learn, learn_plain = (
