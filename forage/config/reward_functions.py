@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from forage.config.part_options import is_a
+from forage.config.registry import choose_part
 from forage.core.errors import ForageError
 from forage.core.text.named import FORAGE
 
@@ -117,6 +118,8 @@ def text_options(
     found = dict(options or {})
     if not is_text_id(environment):
         if functions or weights is not None:
+            if functions and all(isinstance(one, str) and ":" not in one for one in functions):
+                choose_part("rewards", ",".join(functions))  # raises with the names of parts
             raise ForageError(
                 f"Reward functions judge answers to texts, and {environment} has none; take text:prompts.jsonl or the "
                 f"like."
