@@ -13,6 +13,7 @@ from forage.agents.language.base import AnswerRows, LanguageAgent, LanguageState
 from forage.agents.language.correction import lost_answers
 from forage.agents.language.descent import descend
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, Batch, Clock, Spec
 from forage.nn.language import lora
@@ -85,6 +86,7 @@ class PPOLanguage(LanguageAgent):
 
     example: ClassVar[str] = "forage train ppo-language text:addition --env.level 2"
     leaves_out: ClassVar[bool] = True
+    unused: ClassVar[Unused] = {"router_balance": "PPO of language has a loss of its own"}
     ranges: ClassVar[Ranges] = {
         **LanguageAgent.ranges,
         "discount": Range(0, 1),

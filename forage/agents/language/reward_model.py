@@ -12,6 +12,7 @@ from forage.agents.language.base import AnswerRows
 from forage.agents.language.descent import descend
 from forage.agents.language.recorded import TextLearner, flat_answers, recorded_rows
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Spec
 from forage.nn.language import lora
@@ -60,6 +61,7 @@ class RewardModel(TextLearner):
     offline: ClassVar[bool] = True
     writes: ClassVar[bool] = False
     texts: ClassVar[tuple[str, ...]] = ("preference",)
+    unused: ClassVar[Unused] = {"router_balance": "A reward model has a loss of its own"}
     ranges: ClassVar[Ranges] = {**TextLearner.ranges, "centre": Range(0)}
 
     checkpoint_rate: ClassVar[float | None] = 1e-4

@@ -54,7 +54,7 @@ class LanguageES(LanguageAgent):
     usual_starts: ClassVar[str] = "groups"
     ranges: ClassVar[Ranges] = {**LanguageAgent.ranges, "population": Range(2), "sigma": Range(0, above=True)}
     checkpoint_rate: ClassVar[float | None] = None  # a step along noise is no step of Adam
-    unused: ClassVar[Unused] = {"epochs minibatches accumulate": "A generation moves the weights once"}
+    unused: ClassVar[Unused] = {"epochs minibatches accumulate router_balance": "A generation moves the weights once"}
 
     population: int = equinox.field(static=True, default=30)  # members of a generation, and answers to each prompt
     sigma: float = 1e-3  # standard deviation of the noise on each weight

@@ -95,7 +95,10 @@ class ArCHer(LanguageAgent):
         "batch_size": Range(1),
         "updates_per_rollout": Range(1),
     }
-    unused: ClassVar[Unused] = {"epochs minibatches accumulate rank": "ArCHer replays batches of turns"}
+    unused: ClassVar[Unused] = {
+        "epochs minibatches accumulate rank": "ArCHer replays batches of turns",
+        "router_balance": "ArCHer has a loss of its own",
+    }
 
     critic_learning_rate: float = 1e-3  # step size of the critics, as in their program
     discount: float = 0.9  # worth of a reward one turn later, as in their program
