@@ -178,8 +178,9 @@ def check_kinds(given: Mapping[str, Any], wanted: Mapping[str, Any], owner: str 
             of = f" of {owner}" if owner else ""
             raise ForageError(f"{name}{of} is {words(kind)}, not {value_text(value)}.")
         if names_paths(kind):
-            for path in [value] if isinstance(value, str | os.PathLike) else value if isinstance(value, list) else []:
-                check_path(path)
+            for path in value if isinstance(value, list) else [value]:
+                if isinstance(path, str | os.PathLike):
+                    check_path(path)
 
 
 def names_paths(wanted: Any) -> bool:

@@ -15,7 +15,9 @@ import small
 from recorded_helpers import check_recorded, rows_of, write_model, write_rows
 from resuming_helpers import weights
 
+import forage
 from forage.agents.language.pairs import DPO, pair_losses
+from forage.config.ranges import check_call
 from forage.config.recorded_text import suggest_for
 from forage.config.resolve import resolve
 from forage.core.errors import ForageError
@@ -80,6 +82,21 @@ def test_refusals_say_which_agent_learns_from_a_file(tmp_path: Path) -> None:
             resolve(agent, data=pairs, **options).runner()
     with pytest.raises(ForageError, match="DPO learns from recorded text alone; name a file with --data FILE"):
         resolve("dpo", "text:addition", steps=64).runner()
+
+
+def test_rows_in_python_are_no_paths() -> None:
+    check_call(forage.train, {"data": [{"text": "a"}]})
+    with pytest.raises(ForageError, match="The data are rows that can be written as JSON, and one cannot"):
+        forage.train("sft", data=[{"text": {1, 2}}])
+
+
+@pytest.mark.thorough
+def test_rows_in_python_are_kept_with_the_run(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"model": write_model(tmp_path / "model"), "steps": 2, "batch_size": 4, "seeds": 1}
+    run = forage.train("sft", data=rows_of("completion"), directory=tmp_path / "run", display="quiet", **given)
+    assert (tmp_path / "run" / "rows.jsonl").read_text().count("\n") == 12
+    assert run.config["memory"]["file"] == str(tmp_path / "run" / "rows.jsonl")
+    assert np.isfinite(forage.resume(tmp_path / "run", steps=4, display="quiet").rows[-1]["loss"][0])
 
 
 @pytest.mark.thorough
