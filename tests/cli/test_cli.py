@@ -226,6 +226,7 @@ def test_options_that_help_lists_are_taken_by_the_command():
         for name in named_options(module.HELP):
             taken = name in options.PORTS or re.search(rf"[\"']{name.replace('-', '[-_]')}[\"']", code)
             taken = taken or (command == "train" and name.replace("-", "_") in options.WORDS)
+            taken = taken or ("READING_NAMES" in code and name.replace("-", "_") in options.READING_NAMES)
             assert taken, f"forage {command} --help lists --{name}, which it does not take"
 
 
