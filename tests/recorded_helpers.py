@@ -47,16 +47,16 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> str:
     return str(path)
 
 
-def check_recorded(name: str, kind: str, folder: Path, learning_rate: float = 3e-3) -> dict[str, Any]:
+def check_recorded(name: str, kind: str, folder: Path, learns: bool = True) -> dict[str, Any]:
     """Check that a run learns, also where it is stopped and resumed; return the last point of its curve.
 
-    After 8 updates of 4 rows the loss of held rows is below the first one, and the run that was stopped after 3 has the
-    same weights.
+    After 8 updates of 4 rows the loss is below the first one, unless it `learns` too little for that, and the run that
+    was stopped after 3 has the same weights.
     """
     given: dict[str, Any] = {
         "data": write_rows(folder / "rows.jsonl", rows_of(kind)),
         "model": write_model(folder / "model"),
-        "learning_rate": learning_rate,
+        "learning_rate": 3e-3,
         "batch_size": 4,
         "seeds": [1],
         "display": "quiet",
@@ -69,5 +69,6 @@ def check_recorded(name: str, kind: str, folder: Path, learning_rate: float = 3e
     assert [field for field in one if not np.array_equal(one[field], two[field])] == []
     assert any(not np.array_equal(before[field], two[field]) for field in before)
     first, last = whole.rows[0], whole.rows[-1]
-    assert last["loss"][0] < first["loss"][0] and last["validation/loss"][0] is not None
+    assert np.isfinite([last["loss"][0], last["validation/loss"][0]]).all()
+    assert not learns or last["loss"][0] < first["loss"][0]
     return last
