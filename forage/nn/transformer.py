@@ -40,6 +40,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from forage.core.errors import ForageError
 from forage.nn.language.architecture import Architecture
 from forage.nn.language.attention import NOTHING, AttentionRule, Sight, attend, attention_weights, cap
+from forage.nn.language.blocks import apply_blocks
 from forage.nn.language.experts import Experts, load_balance
 from forage.nn.language.positions import rotate_pairs, turn_table
 from forage.ops.rows import scale_rows
@@ -206,6 +207,13 @@ class Block(equinox.Module):
         queries, now = self.look(x, turns)
         weight = attention_weights(queries, now.keys, sight, self.rule)
         return weight, self.finish(x, jnp.einsum("bkgtl,bkls->bkgts", weight.astype(x.dtype), now.values))
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """Return the choices of this layer that other layers may make otherwise."""
+        architecture, layer = self.architecture, self.layer
+        place, turns = architecture.rope_place(layer), architecture.turns(layer)
+        return architecture.window(layer), place, turns, architecture.is_sparse(layer)
 
     @property
     def rule(self) -> AttentionRule:
@@ -400,11 +408,13 @@ class Transformer(equinox.Module):
         """
         x, turns, sight = self._open(tokens, mask)
         sight = sight._replace(begin=begin)
-        for block in self.blocks:
-            last = block is self.blocks[-1]
-            apply = functools.partial(Block.__call__, wanted=wanted if last else 0, ordered=True)
-            apply = jax.checkpoint(apply) if remat else apply
-            x = apply(block, x, self._turns_of(block, turns), sight)[0]
+
+        def apply(block: Block, x: Array, row: tuple[()], wanted: int = 0) -> tuple[Array, tuple[()]]:
+            return block(x, self._turns_of(block, turns), sight, wanted=wanted, ordered=True)[0], ()
+
+        *blocks, last = self.blocks
+        x, _ = apply_blocks(blocks, apply, x, [()] * len(blocks), remat)
+        x, _ = apply_blocks([last], functools.partial(apply, wanted=wanted), x, [()], remat)
         return normalise(x, self.norm, self.norm_bias, self.architecture)
 
     def attention(
@@ -511,10 +521,11 @@ class Transformer(equinox.Module):
         position, there = positions_after(cache.following, mask)
         there = jax.lax.dynamic_update_slice(cache.position, there, (0, cache.count))
         x, turns, sight = self._begin(tokens, cache.turns, Sight(position, there))
-        layers, apply = [], jax.checkpoint(Block.__call__) if remat else Block.__call__
-        for block, past in zip(self.blocks, cache.layers, strict=True):
-            x, now = apply(block, x, self._turns_of(block, turns), sight, past, cache.count)
-            layers.append(now)
+
+        def apply(block: Block, x: Array, past: Past) -> tuple[Array, Past]:
+            return block(x, self._turns_of(block, turns), sight, past, cache.count)
+
+        x, layers = apply_blocks(self.blocks, apply, x, cache.layers, remat)
         following = cache.following + jnp.sum(mask, axis=1, dtype=jnp.int32)
         after = Cache(tuple(layers), cache.turns, there, cache.count + tokens.shape[1], following)
         return normalise(x, self.norm, self.norm_bias, self.architecture), after
@@ -537,14 +548,12 @@ class Transformer(equinox.Module):
         there = jnp.concatenate([jnp.repeat(cache.position, together, axis=0), there], axis=1)
         x, turns, sight = self._begin(tokens, self._turn_tables(read + time), Sight(position, there))
 
-        def apply(block: Block, x: Array, turns: Turns, sight: Sight, past: Past) -> Array:
+        def apply(block: Block, x: Array, past: Past) -> tuple[Array, tuple[()]]:
             room = (0, 0), (0, 0), (0, time), (0, 0)
             past = jax.tree.map(lambda kept: jnp.pad(jnp.repeat(kept, together, axis=0), room), past)
-            return block(x, turns, sight, past, read, ordered=True)[0]
+            return block(x, self._turns_of(block, turns), sight, past, read, ordered=True)[0], ()
 
-        apply = jax.checkpoint(apply) if remat else apply
-        for block, past in zip(self.blocks, cache.layers, strict=True):
-            x = apply(block, x, self._turns_of(block, turns), sight, past)
+        x, _ = apply_blocks(self.blocks, apply, x, cache.layers, remat)
         return normalise(x, self.norm, self.norm_bias, self.architecture)
 
     def _turns_of(self, block: Block, turns: tuple[Turns, ...]) -> Turns:
