@@ -12,6 +12,7 @@ from typing import Any
 from forage.config.part_options import is_a
 from forage.config.registry import choose_part
 from forage.core.errors import ForageError
+from forage.core.loading import find_in_module, load_class
 from forage.core.text.named import FORAGE
 
 TEXT = "text:"
@@ -34,8 +35,6 @@ def is_class(source: str, name: str) -> bool:
             for node in ast.parse(Path(source).expanduser().read_text()).body:
                 if getattr(node, "name", None) == name:
                     return isinstance(node, ast.ClassDef)
-    from forage.core.loading import find_in_module
-
     return isinstance(find_in_module(source, name)[1], type)
 
 
@@ -83,7 +82,6 @@ def is_text_id(environment: Any) -> bool:
 
 def is_family(target: str) -> bool:
     """Return whether `file.py:Class` is a class of text, such as a family of problems."""
-    from forage.core.loading import find_in_module
     from forage.environments.registry import canonical_id
     from forage.environments.text.opening import kind_of
 
@@ -118,6 +116,9 @@ def text_options(
     found = dict(options or {})
     if not is_text_id(environment):
         if functions or weights is not None:
+            for one in functions:
+                if isinstance(one, str) and ":" in one:
+                    load_class(one, functions=True)  # raises for a name that its file does not have
             if functions and all(isinstance(one, str) and ":" not in one for one in functions):
                 choose_part("rewards", ",".join(functions))  # raises with the names of parts
             raise ForageError(

@@ -99,7 +99,6 @@ HERE_AS: dict[str, tuple[str, ...]] = {
 
 METHODS: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     # what it is, its names, what it learns by, and the agents here that are nearest in kind
-    "PPG": (("ppg",), "a policy gradient with an auxiliary phase", ("ppo",)),
     "ACER": (("acer",), "an actor-critic that corrects old experience", ("impala", "appo")),
     "ACKTR": (("acktr",), "a natural-gradient actor-critic", ("trpo", "a2c")),
     "V-MPO": (("vmpo", "v_mpo"), "an on-policy actor-critic by weighted likelihood", ("ppo", "impala")),
@@ -120,7 +119,7 @@ METHODS: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "MBPO": (("mbpo", "pets", "steve", "simple"), "learning from a model's steps", ("redq", "sac")),
     "MuZero": (("muzero", "efficientzero", "sampled_muzero", "alphazero", "alpha_zero"),
                "search in a tree, with learned values", ("gumbel-search",)),
-    "MAPPO": (("mappo", "maddpg", "coma", "matd3", "masac"), "learning of whole teams",
+    "MAPPO": (("mappo", "coma", "matd3", "masac"), "learning of whole teams",
               ("qmix", "ppo")),
     "AWAC": (("awac", "awr", "crr", "marwil"), "weighted cloning of recorded actions", ("iql", "bc")),
     "BEAR": (("bear", "plas", "brac"), "a policy kept near recorded actions", ("td3-bc", "cql")),
@@ -128,7 +127,7 @@ METHODS: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "Diffusion-QL": (("diffusion_ql", "dql", "idql", "qgpo"), "a diffusion policy for recorded actions",
                      ("iql", "td3-bc")),
     "MOPO": (("mopo", "combo", "morel", "mobile", "rambo"), "offline learning in a learned model", ("cql", "iql")),
-    "CMA-ES": (("cma_es", "cmaes", "ars", "neat", "ga"), "search without gradients", ("open-es",)),
+    "CMA-ES": (("cma_es", "cmaes", "neat", "ga"), "search without gradients", ("open-es",)),
     "DIAYN": (("diayn", "dads", "smerl", "vic"), "skills without a reward", ("sac", "ppo")),
 }  # fmt: skip
 """Methods that other libraries have and Forage does not."""

@@ -81,7 +81,9 @@ def test_the_rate_falls_linearly_to_its_final_share(name, monkeypatch):
 
 def test_the_rate_of_agents_of_language_falls_linearly_too():
     """All of them ask `LanguageAgent.rate`, here of rollouts of 8 environments and 3 steps."""
-    agent = SimpleNamespace(num_envs=8, rollout_length=3, learning_rate=RATE, final_learning_rate=FINAL)
+    agent = SimpleNamespace(
+        num_envs=8, rollout_length=3, learning_rate=RATE, final_learning_rate=FINAL, warmup_share=0.0
+    )
     for steps, share in ((0, 0.0), (24, 0.0), (524, 0.5), (924, 0.9), (2000, 1.0)):
         rate = LanguageAgent.rate(agent, Clock(jnp.int32(steps), jnp.float32(TOTAL)))
         np.testing.assert_allclose(rate, RATE * (1 - share * (1 - FINAL)), rtol=1e-5)

@@ -43,7 +43,7 @@ COMMANDS: list[tuple[str, str]] = [
     ("train ppo CartPole-v1 --steps", "--steps needs a value"),
     (
         "train ppo CartPole-v1 -s 1000",
-        "'-s'. Did you mean '--steps' or '--seeds' or '--stop-at' or '--step-timeout' or '--sweep'",
+        "'-s'. Did you mean '--steps' or '--save-config' or '--seeds' or '--stop-at' or '--step-timeout'",
     ),
     ("train ppo CartPole-v1 -q", "Unknown option '-q'. Did you mean '--quiet'"),
     ("resume run -x", "Unknown option '-x'. Options begin with two hyphens; --help lists them"),

@@ -15,7 +15,7 @@ LIST = Path(__file__).with_name("long.txt")
 CODE, WHOLE, TEST = 120, 250, 60
 """Lines of code of a module, its lines in all, and lines of code of a test."""
 OF_ALL = (
-    *("test_probes_papers.py", "test_claims.py", "test_published_results.py", "test_site.py"),
+    *("test_probes_papers.py", "test_claims.py", "test_looks.py", "test_published_results.py", "test_site.py"),
     *("test_benchmarks_papers.py", "test_resume_papers.py"),
 )
 """Tests of all agents, claims or pages together, which are no single paper's."""

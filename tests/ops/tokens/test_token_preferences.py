@@ -113,7 +113,7 @@ def test_rover_by_hand():
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: preferences.preference_loss("orpo", *PAIR), "no loss of preferences 'orpo'; there are dpo"),
+        (lambda: preferences.preference_loss("rlhf", *PAIR), "no loss of preferences 'rlhf'; there are dpo"),
         (lambda: preferences.robust_dpo(*PAIR, smoothing=0.5), "from 0 to below 0.5"),
         (lambda: supervised.selection(PAIR, "worst"), "no selection of answers 'worst'"),
         (lambda: supervised.distillation(*np.zeros((2, 1, 1, 2)), MASK, "up"), "no direction of distillation 'up'"),

@@ -49,16 +49,11 @@ def test_every_second_rollout_ends_with_an_auxiliary_phase():
     rollout = Experience(
         seen[:3], action, np.ones((3, 2), np.float32), seen[1:], no, no, np.full_like(action, AGENT), ()
     )
-    given = (
-        jax.device_put(Batch(rollout, jnp.ones(2), jnp.arange(2))),
-        Clock(jnp.int32(6), jnp.float32(60)),
-        jax.random.key(4),
-    )
+    batch, clock = jax.device_put(Batch(rollout, jnp.ones(2), jnp.arange(2))), Clock(jnp.int32(6), jnp.float32(60))
     plain = PPO(**{field.name: getattr(AGENT_OF_TWO, field.name) for field in dataclasses.fields(PPO)})
     begin = at_once(lambda: AGENT_OF_TWO.init(jax.random.key(0), SPEC))
-    learn, learn_plain = (
-        jax.jit(lambda state, agent=agent: agent.learn(state, *given)) for agent in (AGENT_OF_TWO, plain)
-    )
+    make = lambda agent: jax.jit(lambda state: agent.learn(state, batch, clock, jax.random.key(4)))  # noqa: E731
+    learn, learn_plain = make(AGENT_OF_TWO), make(plain)
     first, metrics, _ = learn(begin)
     second, later, _ = learn(first)
     after = learn_plain(first)[0]

@@ -6,7 +6,7 @@ import forage_papers
 
 
 def test_agents_say_whether_they_learn_to_draw():
-    policy_gradients = {"ppo-lagrangian", "ppo-imitation", "residual-ppo", "mdpo", "stream-ac", "rpi"}
+    policy_gradients = {"ppo-lagrangian", "ppo-imitation", "residual-ppo", "mdpo", "stream-ac", "rpi", "ppg"}
     soft = {"sac-rnd", "maxinfo-sac", "adaptive-ratio-sac", "mdpo-off", "ro2o", "h2o", "residual-sac", "sac-flow"}
     soft |= {"droq", "sac-n", "edac", "iq-learn-sac", "rlpd", "wsrl", "simba", "simba-v2", "bro"}
     found, silent = drawing(forage_papers.PARTS["agent"])

@@ -27,6 +27,8 @@ NO_COLUMNS = ("prompt", "completion", "completion_ids")
 def is_file(target: str) -> bool:
     """Return whether the target of a text is a file or a directory of rows, and no name."""
     path = Path(target)
+    if ".py:" in target:  # a class, however its folder is named
+        return False
     return path.suffix.lower() in SUFFIXES or os.sep in target.partition(":")[0] or path.is_dir()
 
 

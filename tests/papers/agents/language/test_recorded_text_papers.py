@@ -20,7 +20,7 @@ from forage_papers.agents.language import kto
 def test_kto_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two answers, a wanted one 2 more probable than at first and another 1 less; other answers 0.5 more: b = 0.5."""
     now = jnp.array([[-1.0, -1.5], [-4.0, -2.5]])
-    monkeypatch.setattr(kto, "answer_scores", lambda network, rows: now)
+    monkeypatch.setattr(kto.KTO, "answer_scores", lambda self, network, rows: now)
     items: Any = SimpleNamespace(
         rows=None, reference=jnp.array([[-3.0, -2.0], [-3.0, -3.0]]), wanted=jnp.array([True, False])
     )
