@@ -211,7 +211,7 @@ def page(result: dict[str, Any]) -> str:
         f"> {result['statement']}",
         "",
         "```sh",
-        f"forage claim {name}",
+        f"forage claim {name}{' --until-decided' if 'looks' in result else ''}",
         "```",
         "",
         f"![what was found]({name}.png)",
@@ -233,7 +233,7 @@ def page(result: dict[str, Any]) -> str:
     lines += [
         "",
         f"- **Setting**: {result['environment']}, {result['steps']:,} steps of each of {len(result['seeds'])} seeds "
-        f"({result['seeds'][0]} to {result['seeds'][-1]}). {result['note']}".rstrip(),
+        f"({seed_words(result)}). {result['note']}".rstrip(),
         f"- **Rule**: {said}",
         f"- **Made** on {result['date']} with forage {versions['forage']} (code {versions['code']}), jax "
         f"{versions['jax']}, Python {versions['python']}, {versions['cores']} cores, {versions['machine']['backend']}"
@@ -252,6 +252,12 @@ def page(result: dict[str, Any]) -> str:
         + (f", and cannot be: it lacks {paper.lacks}." if paper.lacks else ".")
     )
     return "\n".join(lines) + "\n"
+
+
+def seed_words(result: dict[str, Any]) -> str:
+    """Return the seeds of each look, or those of a result without looks, from the first to the last."""
+    groups = [one["seeds"] for one in result.get("looks", [result])]
+    return " and ".join(f"{seeds[0]} to {seeds[-1]}" for seeds in groups)
 
 
 def look_words(result: dict[str, Any]) -> str:
