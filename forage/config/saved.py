@@ -111,14 +111,7 @@ def training_space(config: dict[str, Any], space: Any) -> Any:
 def spec_to_config(spec: Spec) -> dict[str, Any]:
     """Return a spec as plain data, the entry `spec` of a run's configuration."""
     return {
-        "name": spec.name,
-        "observation_space": spaces.to_json(spec.observation_space),
-        "action_space": spaces.to_json(spec.action_space),
-        "reward_names": list(spec.reward_names),
-        "num_agents": spec.num_agents,
-        "horizon": None if spec.horizon is None else int(spec.horizon),
-        "info_names": list(spec.info_names),
-        **({} if spec.columns is None else {"columns": spec.columns.to_json()}),
+        **spaces.spec_to_json(spec),
         **({"scales": BY_ENTRY} if spaces.reads_by_entry(spec.observation_space) else {}),
     }
 

@@ -353,15 +353,4 @@ def check_finite(path: Path, name: str, array: np.ndarray, label: Label) -> None
 
 def spec_json(spec: Spec) -> dict[str, Any]:
     """Return the description of the environment in a data set's header."""
-    return json.loads(
-        dumps({
-            "name": spec.name,
-            "observation_space": spaces.to_json(spec.observation_space),
-            "action_space": spaces.to_json(spec.action_space),
-            "reward_names": list(spec.reward_names),
-            "num_agents": spec.num_agents,
-            "horizon": None if spec.horizon is None else int(spec.horizon),
-            "info_names": list(spec.info_names),
-            **({} if spec.columns is None else {"columns": spec.columns.to_json()}),
-        })
-    )  # fmt: skip
+    return json.loads(dumps(spaces.spec_to_json(spec)))
