@@ -117,6 +117,7 @@ WHY = {
     "Beside other libraries": "docs/compared.md",
     "How far to trust a number": "docs/trust.md",
     "What people tried": "docs/evidence/journeys.md",
+    "Four journeys, command by command": "docs/evidence/walks.md",
     "The sandbox": "docs/sandbox.md",
     "The design": "docs/design.md",
     "The contracts": "docs/contracts.md",
