@@ -108,6 +108,7 @@ SUITES: Mapping[str, Suite] = {
         "",
         "Problems in text with a verifier, with tools or without, and games; for agents of language.",
         host=True,
+        names="text.names",
         example="addition",
     ),
     "envpool": Suite(

@@ -11,7 +11,7 @@ WRONG = [
     (f"{TRAIN} --rewards mine.py:reward --reward-weights 1,2", "There are 1 reward functions and 2 weights"),
     (f"{TRAIN} --rewards mine.py:reward --reward-weights high", "reward-weights is one or more numbers with commas"),
     (f"{TRAIN} --rewards mine.py:reward --rewards.scale 3", "Reward functions have no options, and --rewards.scale is"),
-    (f"{TRAIN} --rewards mine.py:reward --env.tools calculator", "has prompts of a file, and no option tools"),
+    (f"{TRAIN} --rewards mine.py:reward --env.turns 3", "and no option turns, which prompts with tools have"),
 ]
 APART = [
     ("rewrad", "mine.py has no function or class rewrad; it has reward"),

@@ -59,6 +59,8 @@ from forage.ops.tokens.masks import AGGREGATIONS, aggregate, token_mean, where_m
 
 UNFINISHED = "unfinished"
 """The name of the number of an environment that is 1 where an answer was cut before its end."""
+UNSCORED = "unscored"
+"""The name of the number of an environment that is 1 where every reward function returned None."""
 BOUNDS = {"clip_low": "low", "clip_high": "high", "ratio_cap": "ceiling"}
 """The options that bound a ratio, with the argument of a loss that each one is."""
 
@@ -272,7 +274,7 @@ class GRPO(LanguageAgent):
     def collect_answers(self, batch: Batch) -> LossInputs:
         """Return the answers of a rollout, before they are compared."""
         rows = self.rows(batch)
-        own = batch.experience.source == AGENT
+        own = (batch.experience.source == AGENT) | self.unscored(batch)
         if self.mask_unfinished:
             own &= ~(batch.experience.info[UNFINISHED] == 1).any(0)
         own = own.reshape(-1).astype(jnp.float32)
@@ -300,8 +302,9 @@ class GRPO(LanguageAgent):
         if self.kl_placement == "reward-sequence":
             paid = reward - price[: reward.size, 0].reshape(reward.shape)
         outcome = self.group_values(batch, outcomes(batch.experience))
-        compared = self.answer_advantages(paid, outcome, ~self.lost(batch))
-        advantage, weight, _ = replay_advantages(batch, *compared)
+        compared, weight = self.answer_advantages(paid, outcome, ~self.lost(batch))
+        weight = self.count_unscored(batch, weight, outcome)
+        advantage, weight, _ = replay_advantages(batch, compared, weight)
         weight = jnp.tile(weight, turns) * lesson.weight
         each = jnp.tile(advantage, turns)[:, None]
         if self.kl_placement == "reward-token":
@@ -339,6 +342,24 @@ class GRPO(LanguageAgent):
         weight = group_weight(outcome, self.zero_variance_groups)
         # The first answer, the most probable one, is the others' baseline
         return weight.at[:, 0].set(0.0) if self.advantage == "remax" else weight
+
+    def unscored(self, batch: Batch) -> Bool[Array, " env"]:
+        """Return a mask of the conversations for which every reward function returned None."""
+        told = batch.experience.info.get(UNSCORED)
+        return jnp.zeros(batch.experience.source.shape[1], bool) if told is None else (told == 1).any(0)
+
+    def count_unscored(
+        self, batch: Batch, weight: Float[Array, "group answer"], outcome: Float[Array, "group answer"]
+    ) -> Float[Array, "group answer"]:
+        """Return the weights of answers with those of groups in which one is unscored.
+
+        As in TRL 1.16, all there count with their tokens, the unscored ones with the advantage 0.
+        """
+        if UNSCORED not in batch.experience.info:
+            return weight
+        unscored = self.unscored(batch)[: self.num_envs].reshape(weight.shape)
+        counted = unscored.any(-1, keepdims=True) & (unscored | ~self.lost(batch))
+        return jnp.maximum(weight, counted * self.kept_groups(outcome))
 
     def lost(self, batch: Batch) -> Bool[Array, "group answer"]:
         """Return a mask of the conversations of a rollout that were lost: an answer, or its reward, did not come."""

@@ -192,6 +192,14 @@ def replace_content(dialogue: Dialogue, place: int, content: str) -> Dialogue:
     return dialogue._replace(messages=(*dialogue.messages[:place], new, *dialogue.messages[place + 1 :]))
 
 
+def add_words(prompt: str | Dialogue, words: str, space: str = " ") -> str | Dialogue:
+    """Return a text with words behind it, or a dialogue with them behind its last message."""
+    if isinstance(prompt, str):
+        return f"{prompt}{space}{words}"
+    last = len(prompt.messages) - 1
+    return replace_content(prompt, last, f"{content_of(prompt.messages[last])}{space}{words}")
+
+
 def content_of(message: Message) -> str:
     """Return the content of a message as a text; its parts one after the other."""
     content = message.get("content")

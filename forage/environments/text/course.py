@@ -35,6 +35,7 @@ class EpisodeSlot(NamedTuple):
     given: tuple[int, ...] = ()  # its tokens, with which the first text begins
     prefix: tuple[int, ...] = ()  # what the next text begins with; the context ends with it
     read: Context = Context(())  # the context without tokens that were given for the answer
+    cut: bool = False  # over because what was said no longer fitted into the context
 
 
 class Words(NamedTuple):
@@ -140,7 +141,7 @@ class Course(NamedTuple):
             return after
         read = self.words.form.extend(slot.read, answer, said.next_messages)
         if len(read.tokens) > self.context:
-            return after._replace(said=OVERFLOWN, over=True)
+            return after._replace(said=OVERFLOWN, over=True, cut=True)
         return after._replace(context=read.tokens, read=read)
 
     def ended(self, tokens: Sequence[int]) -> bool:
@@ -162,7 +163,7 @@ class Course(NamedTuple):
             return slot._replace(said=said, over=True, context=())
         context = (*slot.read.tokens, *self.chunks.excerpt(answer))
         if len(context) > self.context:
-            return slot._replace(said=OVERFLOWN, over=True, context=())
+            return slot._replace(said=OVERFLOWN, over=True, cut=True, context=())
         return slot._replace(context=context)
 
     def set_prefix(self, slot: EpisodeSlot, prefix: tuple[int, ...]) -> EpisodeSlot:

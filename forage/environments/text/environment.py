@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-import datetime
 import json
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 from jaxtyping import Bool, PyTree
 
-from forage.core.errors import ForageError, nearest
+from forage.core.errors import ForageError
 from forage.core.host import Conversation, HostEnvironment, HostStep
-from forage.core.loading import full_target, load_named, target_name
 from forage.core.plain import dumps
 from forage.core.spaces import Tokens
 from forage.core.text import named
-from forage.core.text.tokenizer import Tokenizer
 from forage.core.types import Step
-from forage.environments.text import FAMILIES, worlds
+from forage.environments.text import worlds
 from forage.environments.text.chunks import Chunks
-from forage.environments.text.course import OVERFLOWN, Course, EpisodeSlot, Words, save_slot
+from forage.environments.text.course import Course, EpisodeSlot, Words, save_slot
 from forage.environments.text.form import HISTORIES, Form, read_variables
-from forage.environments.text.games import GAMES
-from forage.environments.text.opening import GYM, family, is_own
+from forage.environments.text.names import find_native, levels_of, today, tool_target
 from forage.environments.text.own import prompts
+from forage.environments.text.own.judge import UNSCORED, FinishedEpisode, Judge, Judgement, trainer_state
 from forage.environments.text.own.prompts import Prompts, PromptWorld
-from forage.environments.text.own.scoring import SECONDS, Scorer
+from forage.environments.text.own.scoring import SECONDS
 from forage.environments.text.process import processors
 from forage.environments.text.record import Record
 from forage.environments.text.sets import SHARE, SPLITS
-from forage.environments.text.tools.native import Native, native_form
 from forage.environments.text.worlds import Start, WorldReply
 
 INFO = ("format", "truth", "turns", "tokens", "overflow", "unfinished")
@@ -43,7 +39,7 @@ KINDS = 10  # of reasons for that which are told of, at most
 UNLIMITED = 2**31 - 1
 ROLES = 2  # a caller of tools, and a solver
 RESPONSE = 512, 64  # tokens of an answer to a prompt of a file: with a tokenizer of a directory, and with Forage's own
-REWARD = "reward_"  # the beginning of the name of a number that a reward function gave
+ROOM = 256, 64  # tokens of what tools answer to a text, likewise
 
 
 class TextEnvironment(HostEnvironment):
@@ -65,9 +61,10 @@ class TextEnvironment(HostEnvironment):
 
     Evaluation plays problems that are held out from training.
 
-    In place of problems there may be prompts of a file, and in place of the verifier reward functions (`scoring.py`).
-    Then the reward is theirs, info has each one's as `reward_NAME`, and there is neither `format` nor `truth`. An
-    answer without a reward is `lost`: its episode is truncated, and whoever compares answers leaves it out.
+    In place of problems there may be prompts of a file, and in place of the verifier reward functions (`own/judge.py`),
+    which judge an episode with its last text, and in games add to what the rules pay. Info has each one's reward as
+    `reward_NAME`, and there is neither `format` nor `truth`. An answer without a reward is `lost`: its episode is
+    truncated, and whoever compares answers leaves it out; `unscored` is 1 where that is because all returned None.
 
     A hint is the beginning of the reference, behind the prompt: the policy goes on from there, the verifier reads hint
     and answer as one text, and `tokens` counts the policy's own. Evaluation gives none.
@@ -122,7 +119,7 @@ class TextEnvironment(HostEnvironment):
             name: The id, for messages.
             level: Which level problems are of, or the first and the last as in `0-3`.
             problems: How many different problems there are to train on; 0 for all that there are.
-            tools: Names of tools that may be called before an answer.
+            tools: Names of tools that may be called before an answer to a problem, or to a prompt of a file.
             turns: Texts that are written in an episode, at most; 0 for 1, 3 with tools, 10 in games.
             context: Tokens that are read at most; 0 for what the texts take.
             response: Tokens that an answer has at most; 0 for what the references take, and for prompts of a file 512,
@@ -180,10 +177,17 @@ class TextEnvironment(HostEnvironment):
             raise ForageError(f"{name} has one role, so nothing is paid to a team; give --env.roles true, or no team.")
         self.prompts: Prompts | None = None
         if prompts.is_file(target):
-            others = {"tools": used, "turns": turns > 1, "instruct": instruct, "roles": roles, "hints": hints}
-            if alien := next((one for one, value in {**others, "rows": rows, **options}.items() if value), ""):
-                raise ForageError(f"{name} has prompts of a file, and no option {alien}; leave it out.")
-            self.worlds: list[Any] = [PromptWorld() for _ in range(num_envs)]
+            others = {"turns": turns > 1 and not used, "instruct": instruct and not used, "roles": roles}
+            if alien := next(
+                (one for one, value in {**others, "hints": hints, "rows": rows, **options}.items() if value), ""
+            ):
+                only = ", which prompts with tools have" if alien in ("turns", "instruct") else ""
+                raise ForageError(f"{name} has prompts of a file, and no option {alien}{only}; leave it out.")
+            self.worlds: list[Any] = []
+            for _ in range(num_envs):
+                beside = self.worlds[0] if self.worlds else None
+                toolbox = worlds.make_toolbox(used, beside, native) if used else None
+                self.worlds.append(PromptWorld(toolbox, turns))
         else:
             if evaluate:
                 raise ForageError(f"{name} makes its own problems for evaluation; a second file goes with a first one.")
@@ -194,7 +198,7 @@ class TextEnvironment(HostEnvironment):
             )
             self.worlds = [first_world, *rest]
         world: worlds.World = self.worlds[0]
-        toolbox = getattr(world, "toolbox", None)
+        toolbox = world.toolbox
         schemas = toolbox.schemas() if toolbox is not None and toolbox.native else ()
         self.form = Form(self.tokenizer, bool(chat), system, schemas, variables, date or today(self.tokenizer), history)
         self.stop = self.form.stop  # all tokens that end an answer, `ends` first
@@ -203,14 +207,18 @@ class TextEnvironment(HostEnvironment):
         self.ends = self.stop[0]
         words = Words(self.form, self.stop)
         if isinstance(world, PromptWorld):
-            self.prompts = prompts.read_prompts(target, evaluate, held_out, self.form, context)
+            told = world.toolbox.description() if world.toolbox and instruct and not world.toolbox.native else ""
+            self.prompts = prompts.read_prompts(
+                target, evaluate, held_out, self.form, context, told, world.toolbox is not None
+            )
             prompts.tell_left_out(name, self.prompts, context)
             for one in self.worlds:
                 one.prompts = self.prompts
             number = len(self.prompts.rows[SPLITS[0]])
             self.problems = min(self.problems, number) or number
-            response = response or RESPONSE[tokenizer == named.FORAGE]
-            context = context or self.prompts.longest
+            own_tokens = tokenizer == named.FORAGE
+            response = response or RESPONSE[own_tokens]
+            context = context or self.prompts.longest + (world.turns - 1) * (response + ROOM[own_tokens])
         if last >= world.levels:
             raise ForageError(f"{name} has levels 0 to {world.levels - 1}, not {last}; give one of these as level.")
         self.turns, self.split = world.turns, SPLITS[0]
@@ -258,35 +266,23 @@ class TextEnvironment(HostEnvironment):
         self._row_seed, self._place = [0, 0], 0  # of the order in which a file's rows come, and how many came
         self._unscored = np.zeros(self.num_envs, bool)  # episodes under way whose answer got no reward
         self._lost: np.ndarray | None = None
-        self.scorer: Scorer | None = None
+        self._failed = np.zeros(self.num_envs, bool)  # and of those the ones on which a function failed
+        self.judge: Judge | None = None
         if rewards:
-            self.scorer = self._make_scorer(rewards, reward_weights, reward_seconds)
+            if roles:
+                raise ForageError(f"The roles of {name} are paid by its own rules; leave out roles, or the rewards.")
+            in_turns = self.turns > 1 and not self.chunks
+            self.judge = Judge(world, words, rewards, reward_weights, reward_seconds, self.levels[0], in_turns)
         elif reward_weights != () or reward_seconds != SECONDS:
             raise ForageError(f"{name} has no reward functions, which weights are for; name them with --rewards.")
 
-    def _make_scorer(self, rewards: Any, weights: Any, seconds: float) -> Scorer:
-        """Load the reward functions. Raise `ForageError` where answers have no columns for them."""
-        world = self.worlds[0]
-        if (self.turns > 1 and not self.chunks) or not isinstance(world, PromptWorld | worlds.Question):
-            raise ForageError(
-                f"Reward functions judge single answers, and those of {self.name} are told by its own rules; take "
-                f"prompts of a file, or problems without tools."
-            )
-        if isinstance(world, PromptWorld):
-            columns = world.prompts.columns
-        else:
-            world.begin(Start(self.levels[0], 0))
-            assert world.problem is not None
-            columns = ("answer", *world.problem.data)
-        named = rewards.split(",") if isinstance(rewards, str) else [str(one) for one in rewards]
-        each = [weights] if isinstance(weights, int | float) else list(weights)
-        return Scorer(named, each, columns, seconds)
-
     @property
     def info_names(self) -> tuple[str, ...]:
-        own = INFO if self.worlds[0].verified and self.scorer is None else INFO[2:]  # a game has no verifier
-        given = () if self.scorer is None else tuple(REWARD + one for one in self.scorer.names)
-        return (*own, *self.worlds[0].names, *given)
+        world = self.worlds[0]
+        own = INFO if world.verified and self.judge is None else INFO[2:]  # a game has no verifier
+        given = () if self.judge is None else self.judge.names
+        unscored = (UNSCORED,) if self.judge is None and hasattr(world.played, "get_reward") else ()
+        return (*own, *world.names, *given, *unscored)
 
     @property
     def lost(self) -> Bool[np.ndarray, " env"] | None:
@@ -294,7 +290,8 @@ class TextEnvironment(HostEnvironment):
 
     @property
     def lost_reason(self) -> str:
-        return "answers had no reward" + (f", as {self.scorer.newest}" if self.scorer and self.scorer.newest else "")
+        newest = self.judge.scorer.newest if self.judge else ""
+        return "answers had no reward" + (f", as {newest}" if newest else "")
 
     @property
     def info_seen(self) -> tuple[str, ...]:
@@ -337,9 +334,9 @@ class TextEnvironment(HostEnvironment):
 
     def metrics(self) -> dict[str, np.ndarray]:
         world, found = self.worlds[0], {}
-        if self.scorer is not None:
-            counts = {"reward_failures": self.scorer.failures.total(), "unscored": self.scorer.unscored}
-            found = counts | self.scorer.metrics
+        if self.judge is not None:
+            scorer = self.judge.scorer
+            found = {"reward_failures": scorer.failures.total(), UNSCORED: scorer.unscored} | scorer.metrics
         elif isinstance(world, worlds.Question):
             found = {FAILURES: world.guard.failures.total()}
         return {one: np.float32(value) for one, value in found.items()}  # type: ignore[misc]
@@ -347,8 +344,8 @@ class TextEnvironment(HostEnvironment):
     def close(self) -> None:
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
-        if self.scorer is not None:
-            self.scorer.close()
+        if self.judge is not None:
+            self.judge.close()
         for world in self.worlds:
             world.close()
 
@@ -379,8 +376,8 @@ class TextEnvironment(HostEnvironment):
 
     def _begin_at(self, index: int, start: Start, hint: float = 0.0) -> None:
         prompt = self.worlds[index].begin(start)
-        self._records[index].begin(prompt)
-        self._slots[index] = self.course.begin_episode(self.worlds[index], start, prompt, hint)
+        slot = self._slots[index] = self.course.begin_episode(self.worlds[index], start, prompt, hint)
+        self._records[index].begin(prompt, slot.read.tokens)
 
     @property
     def context(self) -> int:
@@ -393,7 +390,7 @@ class TextEnvironment(HostEnvironment):
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
         self._row_seed, self._place = [seed, int(self.split == SPLITS[1])], 0
-        self._unscored[:] = False
+        self._unscored[:] = self._failed[:] = False
         self._generator = np.random.default_rng(self._row_seed)
         for index in range(self.num_envs):
             self._begin_at(index, self._draw_start(None))
@@ -412,8 +409,7 @@ class TextEnvironment(HostEnvironment):
         before = list(self._slots)
         self._slots = self._advance_all(np.asarray(action))
         self._at = None
-        overflown = [slot.said is OVERFLOWN for slot in self._slots]
-        self._score(np.array([after.over and not slot.over for slot, after in zip(before, self._slots, strict=True)]))
+        self._judge_ended(before)
         for index, (slot, after) in enumerate(zip(before, self._slots, strict=True)):
             self._warn_of(after)
             rewards[index] = 0 if slot.over else after.said.reward
@@ -422,17 +418,20 @@ class TextEnvironment(HostEnvironment):
                     info[one][index] = value
             if after.turn == self.turns:
                 written, open_ended = sum(map(len, after.written)), self.course.is_unfinished(after)
-                values = after.said.format, after.said.truth, len(after.written), written, overflown[index], open_ended
+                values = after.said.format, after.said.truth, len(after.written), written, after.cut, open_ended
                 for one, value in zip(INFO, values, strict=True):
                     info[one][index] = value
         ended = np.array([slot.turn == self.turns for slot in self._slots])
         led = self._stack_contexts()
         lost = ended & self._unscored
+        if self.judge is not None:
+            self.judge.scorer.check_rollout(self._failed[ended])
         for index in np.flatnonzero(ended).tolist():
-            self._records[index].end(self.worlds[index], self._slots[index].said, overflown[index])
+            self._records[index].end(self.worlds[index], self._slots[index].said, self._slots[index].cut)
             self._begin_at(index, self._draw_start(None))
         self._lost = lost if lost.any() else None
         self._unscored &= ~ended
+        self._failed &= ~ended
         said = {one: info[one] for one in names}
         step = Step(led, rewards, ended & ~lost, lost, said)  # type: ignore[arg-type]
         return HostStep(step, self._stack_contexts() if ended.any() else led)
@@ -457,53 +456,36 @@ class TextEnvironment(HostEnvironment):
         self._at = index
         return self._advance_one(index, tokens)
 
-    def _score(self, judged: np.ndarray) -> None:
-        """Have the reward functions judge the answers of some environments."""
-        if self.scorer is None or not judged.any():
-            return
-        indices = np.flatnonzero(judged).tolist()
-        prompted, columns = self._rows(indices)
-        ids = [[token for part in self._slots[index].written for token in part] for index in indices]
-        hides, names = self.form.tokenizer.hides_special, self.scorer.names
-        said: list[Any] = [
-            self.course.words.decode([*self._slots[index].given, *own], hides)
-            for index, own in zip(indices, ids, strict=True)
+    def _judge_ended(self, before: Sequence[EpisodeSlot]) -> None:
+        """Have the reward functions judge the episodes whose last text was written."""
+        ended = [
+            index
+            for index, (slot, after) in enumerate(zip(before, self._slots, strict=True))
+            if not slot.over and (after.over or after.turn == self.turns)
         ]
-        if isinstance(prompted[0], list):
-            said = [[{"role": "assistant", "content": one}] for one in said]
-        batch = columns | {"prompts": prompted, "completions": said, "completion_ids": ids}
-        scored = self.scorer.score(batch, self._state())
-        for place, index in enumerate(indices):
-            each = dict(zip(names, scored.each[place].tolist(), strict=True))
-            words = ", ".join(f"{one} {value:g}" if value == value else f"{one} none" for one, value in each.items())
-            slot = self._slots[index]
-            told = {**slot.said.told, **{REWARD + one: value for one, value in each.items()}}
-            reply = slot.said._replace(reward=float(scored.reward[place]), told=told, words=words)
-            self._slots[index] = slot._replace(said=reply)
-            self._unscored[index] = scored.lost[place]
-            self._records[index].judge(reply, {one: values[place] for one, values in scored.extras.items()})
-        self._tell(self.scorer.newest, "has no reward and leaves its group", "reward_failures")
-        if (scored.lost & ~scored.failed).any():
-            self._tell("all reward functions returned None", "has no reward and leaves its group", "unscored")
+        if self.judge is None:
+            for index in ended if hasattr(self.worlds[0].played, "get_reward") else ():
+                said = self._slots[index].said
+                lost = math.isnan(said.reward)
+                said = said._replace(reward=0.0 if lost else said.reward, told={**said.told, UNSCORED: float(lost)})
+                self._apply(index, Judgement(said, lost))
+                self._tell("get_reward returned None" * lost, "has no reward and leaves its group", UNSCORED)
+            return
+        if not ended:
+            return
+        episodes = [FinishedEpisode(self.worlds[i], self._slots[i], self._records[i]) for i in ended]
+        found = self.judge.judge(episodes, trainer_state(self.clock, self.num_envs * self.turns))
+        for index, one in zip(ended, found, strict=True):
+            self._apply(index, one)
+        self._tell(self.judge.scorer.newest, "has no reward and leaves its group", "reward_failures")
+        if any(one.lost and not one.failed for one in found):
+            self._tell("all reward functions returned None", "has no reward and leaves its group", UNSCORED)
 
-    def _rows(self, indices: Sequence[int]) -> tuple[list[Any], dict[str, list[Any]]]:
-        """Return the prompts of some environments, and the columns of their rows."""
-        if self.prompts is not None:
-            rows = [world.row for index in indices if isinstance(world := self.worlds[index], PromptWorld)]
-            return [row["prompt"] for row in rows], prompts.columns_of(rows, self.prompts.columns)
-        problems = [world.problem for index in indices if isinstance(world := self.worlds[index], worlds.Question)]
-        rows = [{"answer": one.answer, **one.data} for one in problems if one is not None]
-        asked: list[Any] = [self._records[index].said[0][1] for index in indices]
-        if self.form.chat:
-            asked = [[{"role": "user", "content": one}] for one in asked]
-        return asked, prompts.columns_of(rows, list(rows[0]))
-
-    def _state(self) -> dict[str, Any]:
-        """Return the fields of `trainer_state`; an evaluation counts as the end of a run."""
-        each = self.num_envs * self.turns
-        done, total = (1, 1) if self.clock is None else (self.clock.steps // each, -(-self.clock.total // each))
-        known = {"global_step": int(done), "max_steps": int(total), "epoch": None, "log_history": []}
-        return known | {"is_world_process_zero": True, "is_local_process_zero": True}
+    def _apply(self, index: int, judgement: Judgement) -> None:
+        """Give an episode the reward of its judgement."""
+        self._slots[index] = self._slots[index]._replace(said=judgement.said)
+        self._unscored[index], self._failed[index] = judgement.lost, judgement.failed
+        self._records[index].judge(judgement.said, judgement.notes)
 
     def _advance_one(self, index: int, tokens: np.ndarray) -> EpisodeSlot:
         """Return the episode of one environment after a turn's tokens."""
@@ -552,7 +534,7 @@ class TextEnvironment(HostEnvironment):
     # States
 
     def _take(self, index: int) -> bytes:
-        return dumps(save_slot(self._slots[index])).encode()
+        return dumps(self._save_at(index)).encode()
 
     def _put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
         if state is None:
@@ -561,12 +543,22 @@ class TextEnvironment(HostEnvironment):
             self._replay_texts(index, json.loads(state))
         return self._one(index)
 
+    def _save_at(self, index: int) -> dict[str, Any]:
+        """Return an episode as JSON, with its judgement if it is over and waits for other episodes."""
+        slot, record = self._slots[index], self._records[index]
+        if not (slot.over and record.judged):
+            return save_slot(slot)
+        judged = Judgement(slot.said, bool(self._unscored[index]), bool(self._failed[index]), record.notes)
+        return save_slot(slot) | {"judged": judged.to_plain()}
+
     def _replay_texts(self, index: int, saved: dict[str, Any]) -> None:
         """Restore an episode by replaying the texts written in it."""
         self._begin_at(index, Start(*saved["start"]), saved.get("hint", 0.0))
         for tokens in saved["written"]:
             self._slots[index] = self._advance_one(index, np.array(tokens, np.int32) + 1)
         self._slots[index] = self._slots[index]._replace(turn=saved["turn"])
+        if judged := saved.get("judged"):
+            self._apply(index, Judgement.from_plain(judged, self._slots[index].said))
         if saved.get("prefix"):
             self._slots[index] = self.course.set_prefix(self._slots[index], tuple(saved["prefix"]))
 
@@ -579,7 +571,7 @@ class TextEnvironment(HostEnvironment):
         return self._one(index)
 
     def _snapshot(self) -> bytes:
-        slots = [save_slot(slot) for slot in self._slots]
+        slots = [self._save_at(index) for index in range(self.num_envs)]
         state: dict[str, Any] = {"generator": self._generator.bit_generator.state, "slots": slots}
         if self.prompts is not None:
             state["rows"] = [self.prompts.digest, self._row_seed, self._place]
@@ -599,80 +591,3 @@ class TextEnvironment(HostEnvironment):
         for index, saved in enumerate(state["slots"]):
             self._replay_texts(index, saved)
         return self._stack_contexts()
-
-
-def find_native(name: str, tokenizer: Tokenizer, chat: bool, calls: str) -> Native | None:
-    """Return the form of calls of the chat template, or `None` for Forage's own."""
-    if calls not in ("", "template", "forage"):
-        raise ForageError(f"The calls of {name} are in the form of the template or of forage, not {calls!r}.")
-    found = native_form(tokenizer) if chat and calls != "forage" else None
-    if calls == "template" and found is None:
-        raise ForageError(
-            f"The chat template of {name} writes no calls of tools that Forage reads, or none is used; "
-            f"--env.calls forage works with any."
-        )
-    return found
-
-
-def tool_target(tool: Any) -> str:
-    """Return the name of a tool, or `file.py:function` of a person's function."""
-    if isinstance(tool, str):
-        return full_target(tool.strip())
-    target = target_name(tool) if callable(tool) else None
-    if target is None:
-        raise ForageError(
-            f"A tool is a name, or a function or class of a file, which other processes import, and {tool!r:.80} is "
-            f"neither."
-        )
-    return full_target(target)
-
-
-def today(tokenizer: Tokenizer) -> str | None:
-    """Return the present date if a tokenizer's template may write it."""
-    return datetime.date.today().isoformat() if "strftime_now" in (tokenizer.template or "") else None
-
-
-def complete_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options as a run keeps them: functions by their names, and the date that a chat template writes."""
-    found = dict(options)
-    tools = found.get("tools") or ()
-    tools = tools.split(",") if isinstance(tools, str) else tools
-    targets = [tool_target(tool) for tool in tools]
-    if targets != list(tools) or any(":" in target for target in targets):
-        found["tools"] = targets
-    for target in targets:
-        if ":" in target:
-            load_named(target)  # while it is known whose words they are
-    if isinstance(rows := found.get("rows"), str):
-        found["rows"] = str(Path(rows).expanduser().resolve())
-    if found.get("chat") and not found.get("date"):
-        date = today(named.tokenizer(found.get("tokenizer", named.FORAGE)))
-        found |= {} if date is None else {"date": date}
-    return found
-
-
-def levels_of(name: str, level: int | str) -> tuple[int, int]:
-    """Return the first and the last level of `0` or `0-3`."""
-    first, _, last = str(level).partition("-")
-    if not (first.isdigit() and (last or "0").isdigit() and int(first) <= int(last or first)):
-        raise ForageError(f"The level of {name} is a whole number or two of them, as in 0-3, and not {level!r}.")
-    return int(first), int(last or first)
-
-
-def ids() -> dict[str, str]:
-    """Return the families and games, with a description of each."""
-    found = {name: (family(name).__doc__ or "").split("\n")[0] for name in FAMILIES}
-    return found | {name: (type(worlds.games.make_game(name)).__doc__ or "").split("\n")[0] for name in GAMES}
-
-
-def canonical(id: str) -> str:
-    """Return an id in its proper spelling. Raise `ForageError` for an unknown id."""
-    if id.lower().startswith(GYM):
-        return id
-    if prompts.is_file(id):
-        return prompts.full_path(id)
-    if is_own(id):
-        return full_target(id)
-    if id.lower() not in {**FAMILIES, **GAMES}:
-        raise ForageError(f"There is no text {id!r}{nearest(id.lower(), {**FAMILIES, **GAMES})}")
-    return id.lower()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from forage.core.host import Conversation
 from forage.core.text.dialogue import Dialogue, content_of
@@ -16,28 +17,35 @@ class Record:
     said: list[tuple[str, str]] = dataclasses.field(default_factory=list)  # who said what
     rewards: list[float] = dataclasses.field(default_factory=list)  # of each answer
     notes: dict[str, str] = dataclasses.field(default_factory=dict)  # what reward functions logged of the last one
+    judged: bool = False  # by reward functions
+    prompt: str | Dialogue = ""
+    opened: tuple[int, ...] = ()  # its tokens
+    replies: list[WorldReply] = dataclasses.field(default_factory=list)  # to each answer
     ended: Conversation | None = None
 
-    def begin(self, prompt: str | Dialogue) -> None:
+    def begin(self, prompt: str | Dialogue, opened: tuple[int, ...] = ()) -> None:
         """Begin an episode."""
         text = prompt if isinstance(prompt, str) else dialogue_text(prompt)
-        self.said, self.rewards, self.notes = [("prompt", text)], [], {}
+        self.said, self.rewards, self.notes, self.judged = [("prompt", text)], [], {}, False
+        self.prompt, self.opened, self.replies = prompt, opened, []
 
     def add(self, answer: str, said: WorldReply) -> None:
         """Add an answer and the world's reply to it."""
         self.said += [("answer", answer), *([("reply", said.text)] if said.text else [])]
         self.rewards.append(float(said.reward))
+        self.replies.append(said)
 
-    def judge(self, said: WorldReply, notes: dict[str, str]) -> None:
+    def judge(self, said: WorldReply, notes: Mapping[str, str]) -> None:
         """Set the reward of the last answer, and the values that reward functions logged of it."""
-        self.rewards[-1], self.notes = float(said.reward), notes
+        self.rewards[-1], self.notes, self.judged = float(said.reward), dict(notes), True
 
     def end(self, world: World, last: WorldReply, cut: bool) -> None:
         """End the episode. `last`: the last reply; `cut`: the context overflowed, and the last answer got no reward."""
-        paid = self.rewards[:-1] if cut else self.rewards
+        paid = self.rewards[:-1] if cut and not self.judged else self.rewards
         # With tools, what an expert would answer at last, rather than what it would call.
         reference = Question.reference(world) if isinstance(world, Question) else ""
         words = "no longer fits into the context" if cut else verdict_words(last)
+        words = f"{last.words}; {words}" if cut and self.judged else words
         self.ended = Conversation(tuple(self.said), sum(paid), words, reference, tuple(self.notes.items()))
 
 

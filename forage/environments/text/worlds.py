@@ -45,7 +45,7 @@ class WorldReply(NamedTuple):
     """A world's reply to a text."""
 
     text: str  # empty where the episode is over
-    reward: float
+    reward: float  # NaN where a person's environment returned None
     over: bool
     format: float = float("nan")  # 1 for an answer that can be read; NaN where no answer is due
     truth: float = float("nan")  # of the answer
@@ -53,6 +53,7 @@ class WorldReply(NamedTuple):
     failure: str = ""  # why a verifier reached no verdict
     words: str = ""  # the verdict in words, where it is more than right or wrong
     messages: tuple[Message, ...] = ()  # the text as messages for a chat template, where it is not a user's
+    results: tuple[Message, ...] = ()  # the answers of tools as messages, in whatever form the policy reads them
 
     @property
     def next_messages(self) -> str | tuple[Message, ...]:
@@ -69,6 +70,9 @@ class World(ABC):
     names: tuple[str, ...] = ()  # of the numbers that are told beside (`Said.told`)
     known: bool = True  # an expert's texts show how long an episode is
     waits: bool = False  # a reply waits for another process or for the network, so that several are asked at a time
+    pays: str = ""  # the name of its own reward, which counts beside reward functions; empty: they take its place
+    toolbox: Toolbox | None = None  # the tools that may be called
+    played: Any = None  # a person's object that plays the episode, for reward functions to look at
 
     @abstractmethod
     def begin(self, start: Start) -> str | Dialogue:
@@ -85,6 +89,15 @@ class World(ABC):
     def reference(self) -> str:
         """Return a text that an expert would write next; empty if no expert is known."""
         return ""
+
+    @property
+    def row(self) -> Mapping[str, Any]:
+        """Return the values of the present episode, by name, that reward functions get."""
+        return {}
+
+    def columns(self, level: int) -> tuple[str, ...]:
+        """Return the names of these values, in all episodes of a level."""
+        return ()
 
     def close(self) -> None:  # noqa: B027 (most hold nothing)
         """Free the resources of the world."""
@@ -118,6 +131,15 @@ class Question(World):
         assert self.problem is not None
         return self.family.solution(self.problem)
 
+    @property
+    def row(self) -> Mapping[str, Any]:
+        assert self.problem is not None
+        return {"answer": self.problem.answer, **self.problem.data}
+
+    def columns(self, level: int) -> tuple[str, ...]:
+        self.begin(Start(level, 0))
+        return tuple(self.row)
+
     def close(self) -> None:
         self.guard.close()
 
@@ -141,7 +163,8 @@ class WithTools(Question):
         guard: Guard | None = None,
     ):
         super().__init__(name, instruct, share, guard)
-        self.toolbox, self.turns, self.taken = toolbox, turns, 0
+        self.toolbox: Toolbox = toolbox
+        self.turns, self.taken = turns, 0
         self.waits = self.waits or toolbox.waits
         self.found = ""  # what the last call brought
 
@@ -159,7 +182,8 @@ class WithTools(Question):
             return said._replace(told={"executed": said.format})
         self.found = "" if answers.answers[-1].error else answers.answers[-1].text
         executed = not any(one.error for one in answers.answers)
-        return WorldReply(answers.text, 0.0, False, told={"executed": float(executed)}, messages=answers.messages)
+        told = {"executed": float(executed)}
+        return WorldReply(answers.text, 0.0, False, told=told, messages=answers.messages, results=answers.results)
 
     def close(self) -> None:
         super().close()
@@ -183,6 +207,7 @@ class Play(World):
 
     def __init__(self, name: str, turns: int, options: Mapping[str, Any]):
         self.name, self.game = name, games.make_game(name, **options)
+        self.pays, self.played = type(self.game).__name__, self.game
         self.turns = turns or getattr(self.game, "tries", TURNS)
         self.names, self.waits = getattr(self.game, "names", ()), getattr(self.game, "waits", False)
         self.known = name in GAMES or hasattr(self.game, "expert")
@@ -253,15 +278,12 @@ def make_world(
     if options:
         raise ForageError(f"text:{name} has no option {next(iter(options))!r}.")
     if tools_used:
-        used = getattr(beside, "toolbox", None)
-        shared = {tool.name: tool for tool in used.tools if getattr(tool, "waits", False)} if used else {}
-        made = (shared.get(tool.rpartition(":")[2]) or tools.make_tool(tool) for tool in tools_used)
-        toolbox = Toolbox(tuple(made), native=native)
+        toolbox = make_toolbox(tools_used, beside, native)
         if team is not None:
             from forage.environments.text.workflow import Workflow
 
             return Workflow(name, toolbox, turns or 2, instruct, share, guard, team)
-        return WithTools(name, toolbox, turns or 3, instruct, share, guard)
+        return WithTools(name, toolbox, turns or TOOL_TURNS, instruct, share, guard)
     if team is not None:
         raise ForageError(f"The roles of text:{name} are a caller of tools and a solver; give --env.tools calculator.")
     if turns > 1:
@@ -271,5 +293,15 @@ def make_world(
     return Question(name, instruct, share, guard)
 
 
+def make_toolbox(tools_used: Sequence[str], beside: World | None = None, native: Native | None = None) -> Toolbox:
+    """Return tools by name. Those with processes are shared with the world `beside`, where it has them."""
+    used = beside.toolbox if beside is not None else None
+    shared = {tool.name: tool for tool in used.tools if getattr(tool, "waits", False)} if used else {}
+    made = (shared.get(tool.rpartition(":")[2]) or tools.make_tool(tool) for tool in tools_used)
+    return Toolbox(tuple(made), native=native)
+
+
+TOOL_TURNS = 3
+"""Turns of a problem or a prompt with tools unless a number is set."""
 TURNS = 10
 """Turns of a game if neither the user nor the game sets a number."""

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import equinox
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from forage.agents.language.grpo import GRPO, LossInputs, Scores
 from forage.core.ports import Metrics
@@ -73,7 +73,10 @@ class AStarPO(GRPO):
             )
 
     def answer_advantages(
-        self, reward: Float[Array, "group answer"], outcome: Float[Array, "group answer"] | None = None
+        self,
+        reward: Float[Array, "group answer"],
+        outcome: Float[Array, "group answer"] | None = None,
+        there: Bool[Array, "group answer"] | None = None,
     ) -> tuple[Float[Array, "group answer"], Array]:
         value = optimal_value(reward[:, : self.value_answers], self.value_temperature)
         weight = jnp.broadcast_to(jnp.arange(self.group_size) >= self.value_answers, reward.shape)

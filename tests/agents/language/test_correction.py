@@ -67,3 +67,13 @@ def test_a_lost_answer_changes_nothing_for_the_others(correction):
     expected = np.array([0, 2 / 3, -1 / 3, -1 / 3]) / (np.sqrt(1 / 3) + 1e-4)
     np.testing.assert_allclose(told.advantage[:4, 0], expected, rtol=1e-5)
     assert told.weight.tolist() == [0, 1, 1, 1, 1, 1, 1, 1]
+    # Where every reward function returned None, its tokens count with advantage 0, as in TRL; also beside a lost one.
+    info = batch.experience.info | {"unscored": jnp.asarray(np.float32([[1, 0, 0, 0, 0, 0, 0, 0]]))}
+    unscored = batch._replace(experience=batch.experience._replace(info=info))
+    told = agent.assign_credit(unscored, agent.collect_answers(unscored), reward)
+    np.testing.assert_allclose(told.advantage[:4, 0], expected, rtol=1e-5)
+    assert told.weight.tolist() == [1] * 8
+    source[:, 1:3] = GONE
+    unscored = unscored._replace(experience=unscored.experience._replace(source=jnp.asarray(source)))
+    told = agent.assign_credit(unscored, agent.collect_answers(unscored), reward)
+    assert told.weight.tolist() == [1, 0, 0, 1, 1, 1, 1, 1] and not told.advantage[:4].any()

@@ -102,7 +102,7 @@ def test_an_answer_is_lost_where_all_return_none_or_one_fails(scorer):
 
 def test_a_rollout_that_is_lost_as_a_whole_ends_the_run(scorer):
     with pytest.raises(ForageError, match=r"^All 4 answers of a rollout were lost, as the reward f.* object:raises"):
-        scorer(raises).score(BATCH, STATE)
+        (found := scorer(raises)).check_rollout(found.score(BATCH, STATE).failed)
 
 
 SHOULD = "; it returns one number, or None, for each of the 2 answers."
@@ -244,7 +244,7 @@ def test_an_answer_without_a_reward_is_lost_and_its_episode_is_truncated(tmp_pat
             {"context": 3, "held_out": 0},
             "Every prompt of .* takes more than",
         ),
-        ([{"prompt": "a"}], {"tools": "calculator"}, "has prompts of a file, and no option tools; leave it out"),
+        ([{"prompt": "a"}], {"turns": 3}, "and no option turns, which prompts with tools have; leave it out"),
         ([{"prompt": "a"}], {"held_out": 0, "reward_weights": 2.0}, "has no reward functions, which weights are for"),
     ],
 )

@@ -46,6 +46,7 @@ class Traits(NamedTuple):
     """The traits of a function that its caller needs."""
 
     waits: bool  # it is asynchronous
+    looks: bool  # it names the environments' objects
     fault: str  # a sentence on why it cannot be called; empty if it can
 
 
@@ -61,7 +62,13 @@ class RewardFunctions:
         """Return the `Traits` of each function, for rows with these columns."""
         known = [*GIVEN, *columns]
         return [
-            tuple(Traits(is_asynchronous(function), find_fault(target, function, known)))
+            tuple(
+                Traits(
+                    is_asynchronous(function),
+                    "environments" in (parameters(function) or ()),
+                    find_fault(target, function, known),
+                )
+            )
             for target, function in zip(self.targets, self.functions, strict=True)
         ]
 
@@ -175,7 +182,7 @@ def find_fault(target: str, function: Any, known: Sequence[str]) -> str:
             return f"{short(target)} takes {name} by its place, and a reward function is called by keywords."
         keyword = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         if keyword and parameter.default is parameter.empty and name not in known:
-            columns = [one for one in known if one not in GIVEN]
+            columns = [one for one in known if one not in (*GIVEN, "environments")]
             rows = f"the rows have {', '.join(columns)} beside the prompt" if columns else "the rows have prompts alone"
             return f"The reward function {short(target)} needs a column {name!r}, and {rows}."
     return ""

@@ -21,7 +21,7 @@ import numpy as np
 
 from forage.core.errors import ForageError
 from forage.core.loading import load_class
-from forage.core.text.dialogue import Dialogue, content_of, replace_content
+from forage.core.text.dialogue import Dialogue, add_words
 from forage.data.text.source import raw_rows
 from forage.environments.text.games.game import EXECUTED
 from forage.environments.text.named import call_own, make_checked
@@ -42,6 +42,7 @@ class Methods(World):
     """
 
     names, known = EXECUTED, False
+    row: Row = {}  # type: ignore[assignment]  # the arguments of the present episode's reset
 
     def __init__(
         self,
@@ -55,19 +56,24 @@ class Methods(World):
         self.target, self.turns, self.taken, self.instruct = target, turns, 0, instruct
         self.rows = reset_rows(rows)
         self.object = make_checked("environment", target, load_class(target), options or {})
-        self.toolbox = Toolbox(method_tools(target, self.object), native=native)
+        self.played = self.object
+        self.pays = type(self.object).__name__ if hasattr(self.object, "get_reward") else ""
+        self.toolbox: Toolbox = Toolbox(method_tools(target, self.object), native=native)
         self.start = Start(0, 0)
 
     def begin(self, start: Start) -> str | Dialogue:
         self.start, self.taken = start, 0
-        row = self.row(start)
+        self.row = row = self.row_of(start)
         with seed_generators(start.number, start.split == "held-out"):
             said = self.run("reset", **row)
         if said is not None and not isinstance(said, str):
             raise ForageError(f"{self.target} returned {said!r:.60} from reset; it returns the prompt, or None.")
         return self.describe(self.prompt(row.get("prompt"), said))
 
-    def row(self, start: Start) -> Row:
+    def columns(self, level: int) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for row in self.rows for name in row))
+
+    def row_of(self, start: Start) -> Row:
         """Return the row of a start: each tenth is held out from training; none without rows."""
         held_out = [row for place, row in enumerate(self.rows) if place % 10 == 0]
         training = [row for place, row in enumerate(self.rows) if place % 10] or held_out
@@ -83,13 +89,12 @@ class Methods(World):
         if isinstance(given, str):
             return given + (said or "")
         asked = Dialogue.parse(given)
-        last = len(asked.messages) - 1
-        return replace_content(asked, last, content_of(asked.messages[last]) + said) if said else asked
+        return add_words(asked, said, "") if said else asked
 
     def describe(self, prompt: str | Dialogue) -> str | Dialogue:
         """Return a prompt with a description of the tools, if `instruct` is set and no chat template shows them."""
-        told = self.instruct and self.toolbox.native is None and isinstance(prompt, str)
-        return f"{prompt} {self.toolbox.description()}" if told else prompt
+        told = self.instruct and self.toolbox.native is None
+        return add_words(prompt, self.toolbox.description()) if told else prompt
 
     def reply(self, written: str) -> WorldReply:
         self.taken += 1
@@ -97,14 +102,17 @@ class Methods(World):
             found = self.toolbox.reply(written)
             executed = {"executed": float(bool(found.answers) and not any(one.error for one in found.answers))}
             if found.answers and self.taken < self.turns and not getattr(self.object, "done", False):
-                return WorldReply(found.text, 0.0, False, told=executed, messages=found.messages)
+                messages, results = found.messages, found.results
+                return WorldReply(found.text, 0.0, False, told=executed, messages=messages, results=results)
             return WorldReply("", self.reward(), True, told=executed)
 
     def reward(self) -> float:
-        """Return the reward of the episode; 0 for an object that leaves rewards to others."""
-        if not hasattr(self.object, "get_reward"):
+        """Return the reward of the episode, NaN for `None`; 0 for an object that leaves rewards to others."""
+        if not self.pays:
             return 0.0
         found = self.run("get_reward")
+        if found is None:
+            return math.nan
         number = float(found) if isinstance(found, numbers.Real) else math.nan
         if not math.isfinite(number):
             raise ForageError(f"{self.target} returned {found!r:.60} from get_reward; it returns a finite number.")

@@ -1,4 +1,6 @@
-"""Prompts of a person's own, from the rows of a file, whose answers reward functions judge."""
+"""Prompts of a person's own, from the rows of a file: their answers, and calls of tools before, are judged by reward
+functions.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +10,18 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from forage.core.errors import ForageError
-from forage.core.text.dialogue import Dialogue
+from forage.core.text.dialogue import Dialogue, add_words
 from forage.data.text.rows import read_rows
 from forage.data.text.source import SUFFIXES
 from forage.environments.text.form import Context, Form
+from forage.environments.text.games.game import EXECUTED
 from forage.environments.text.sets import SPLITS
-from forage.environments.text.worlds import Start, World, WorldReply
+from forage.environments.text.tools.toolbox import Toolbox
+from forage.environments.text.worlds import TOOL_TURNS, Start, World, WorldReply
 
 NO_COLUMNS = ("prompt", "completion", "completion_ids")
 """Columns that reward functions do not get as such: they have the prompts and the completions."""
@@ -45,6 +48,8 @@ class Prompts:
     contexts: dict[str, list[Context]]
     columns: tuple[str, ...]  # that reward functions may name
     left_out: int  # rows whose prompts are longer than the context
+    told: str = ""  # words behind each prompt
+    has_tools: bool = False  # tools that can be called, in place of those that a row names
 
     @property
     def longest(self) -> int:
@@ -57,7 +62,9 @@ class Prompts:
         return hashlib.sha256(json.dumps(self.rows, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def read_prompts(file: str, evaluation: str, share: float, form: Form, context: int) -> Prompts:
+def read_prompts(
+    file: str, evaluation: str, share: float, form: Form, context: int, told: str = "", has_tools: bool = False
+) -> Prompts:
     """Read the prompts to train on, and those that evaluation plays.
 
     Args:
@@ -67,6 +74,8 @@ def read_prompts(file: str, evaluation: str, share: float, form: Form, context: 
             are trained on.
         form: How prompts become tokens.
         context: Tokens of a prompt, at most; longer ones are left out. 0: as many as there are.
+        told: Words behind each prompt.
+        has_tools: There are tools that can be called, which the template shows in place of those that a row names.
     """
     rows = {SPLITS[0]: rows_of(file)}
     if evaluation:
@@ -75,7 +84,9 @@ def read_prompts(file: str, evaluation: str, share: float, form: Form, context: 
         rows = split_rows(file, rows[SPLITS[0]], share)
     else:
         rows[SPLITS[1]] = rows[SPLITS[0]]
-    contexts = {split: [open_prompt(form, row) for row in each] for split, each in rows.items()}
+    contexts = {
+        split: [open_prompt(form, first_text(row, told, has_tools)) for row in each] for split, each in rows.items()
+    }
     left_out = 0
     if context:
         for split in SPLITS:
@@ -89,7 +100,7 @@ def read_prompts(file: str, evaluation: str, share: float, form: Form, context: 
                 )
             rows[split], contexts[split] = [rows[split][i] for i in fit], [contexts[split][i] for i in fit]
     named = dict.fromkeys(name for each in rows.values() for row in each for name in row if name not in NO_COLUMNS)
-    return Prompts(rows, contexts, tuple(named), left_out)
+    return Prompts(rows, contexts, tuple(named), left_out, told, has_tools)
 
 
 def is_conversational(file: str) -> bool:
@@ -120,17 +131,16 @@ def prompt_hash(row: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(row["prompt"], sort_keys=True, default=str).encode()).hexdigest()
 
 
-def first_text(row: dict[str, Any]) -> str | Dialogue:
+def first_text(row: dict[str, Any], told: str = "", has_tools: bool = False) -> str | Dialogue:
     """Return the prompt of a row: a text, or messages with the row's arguments of the chat template."""
-    prompt = row["prompt"]
-    if isinstance(prompt, str):
-        return prompt
-    return Dialogue.parse(prompt, row.get("tools"), row.get("chat_template_kwargs"))
+    prompt: str | Dialogue = row["prompt"]
+    if not isinstance(prompt, str):
+        prompt = Dialogue.parse(prompt, None if has_tools else row.get("tools"), row.get("chat_template_kwargs"))
+    return add_words(prompt, told) if told else prompt
 
 
-def open_prompt(form: Form, row: dict[str, Any]) -> Context:
-    """Return the context of a row's prompt: a text as it stands, or by the chat template."""
-    prompt = first_text(row)
+def open_prompt(form: Form, prompt: str | Dialogue) -> Context:
+    """Return the context of a prompt: a text as it stands, or by the chat template."""
     if form.chat or not isinstance(prompt, str):
         return form.begin(prompt)
     tokens, opens = tuple(form.tokenizer.encode(prompt)), form.tokenizer.opens
@@ -138,30 +148,57 @@ def open_prompt(form: Form, row: dict[str, Any]) -> Context:
 
 
 class PromptWorld(World):
-    """A prompt of a file, and the one answer to it, which reward functions judge."""
+    """A prompt of a file and the answer to it, which reward functions judge, with or without tools to call before.
+
+    A text that calls tools is answered while there is a turn left; any other text is the answer.
+    """
 
     prompts: Prompts  # set once it is known how they become tokens
 
-    def __init__(self) -> None:
-        self.row: dict[str, Any] = {}
+    def __init__(self, toolbox: Toolbox | None = None, turns: int = 0) -> None:
+        self.toolbox, self.turns, self.taken = toolbox, turns or (TOOL_TURNS if toolbox else 1), 0
+        self.names, self.waits = (EXECUTED, toolbox.waits) if toolbox else ((), False)
+        self.values: dict[str, Any] = {}
         self.opened = Context(())
 
     def begin(self, start: Start) -> str | Dialogue:
         rows = self.prompts.rows[start.split]
-        index = start.number % len(rows)
-        self.row, self.opened = rows[index], self.prompts.contexts[start.split][index]
-        return first_text(self.row)
+        index, self.taken = start.number % len(rows), 0
+        self.values, self.opened = rows[index], self.prompts.contexts[start.split][index]
+        if self.toolbox is not None:
+            self.toolbox.begin(start.number)
+        return first_text(self.values, self.prompts.told, self.prompts.has_tools)
 
     def open(self, form: Form, prompt: str | Dialogue) -> Context:
         return self.opened
 
     def reply(self, written: str) -> WorldReply:
-        return WorldReply("", 0.0, True)
+        if self.toolbox is None:
+            return WorldReply("", 0.0, True)
+        self.taken += 1
+        if self.taken == self.turns:
+            return WorldReply("", 0.0, True, told={"executed": float(not self.toolbox.has_calls(written))})
+        found = self.toolbox.reply(written)
+        executed = {"executed": float(not any(one.error for one in found.answers))}
+        if not found.answers:
+            return WorldReply("", 0.0, True, told=executed)
+        return WorldReply(found.text, 0.0, False, told=executed, messages=found.messages, results=found.results)
 
     def reference(self) -> str:
         """Return the completion of the row, where it has one."""
-        known = self.row.get("completion", "")
+        known = self.values.get("completion", "")
         return known if isinstance(known, str) else "".join(str(one.get("content", "")) for one in known)
+
+    @property
+    def row(self) -> dict[str, Any]:
+        return self.values
+
+    def columns(self, level: int) -> tuple[str, ...]:
+        return self.prompts.columns
+
+    def close(self) -> None:
+        if self.toolbox is not None:
+            self.toolbox.close()
 
 
 def tell_left_out(name: str, prompts: Prompts, context: int) -> None:
@@ -171,8 +208,3 @@ def tell_left_out(name: str, prompts: Prompts, context: int) -> None:
             f"{prompts.left_out} prompts of {name} take more than the context of {context} tokens and are left out.",
             stacklevel=2,
         )
-
-
-def columns_of(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the columns of some rows, each as a list; None where a row lacks one."""
-    return {name: [row.get(name) for row in rows] for name in columns}

@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from forage.core.errors import ForageError
-from forage.core.loading import full_target, short
+from forage.core.loading import full_target, load_named, short, target_name
 from forage.environments.text.own.functions import Outcome, Reply, RewardFunctions, Rewards, Traits
 from forage.environments.text.process import Process, Silent
 
@@ -130,7 +130,12 @@ class Scorer:
     """Reward functions with their weights and the counts of their failures."""
 
     def __init__(
-        self, rewards: Sequence[str], weights: Sequence[float], columns: Sequence[str], seconds: float = SECONDS
+        self,
+        rewards: Sequence[str],
+        weights: Sequence[float],
+        columns: Sequence[str],
+        seconds: float = SECONDS,
+        own: str = "",
     ):
         """Load the functions.
 
@@ -139,12 +144,13 @@ class Scorer:
             weights: One for each; none: 1 each.
             columns: The columns of the rows, without the prompt.
             seconds: The time limit for a batch, and for an answer that is asked about alone.
+            own: The name of a reward that the environment gives beside them, with the weight 1; empty: it gives none.
         """
         self.targets = [one if one in objects else full_target(one) for one in rewards]
         self.weights = np.array([float(one) for one in weights] or [1.0] * len(rewards))
         self.seconds = float(seconds)
         self.check()
-        self.names = unique_names(self.targets)
+        self.names = unique_names([*self.targets, *([f":{own}"] if own else [])])
         self.failures: Counter[str] = Counter()
         self.newest = ""
         self.unscored = 0
@@ -155,7 +161,7 @@ class Scorer:
             if targets:
                 found = caller(targets)
                 self.callers |= {target: (found, index) for index, target in enumerate(targets)}
-        self.waits: dict[str, bool] = {}
+        self.traits: dict[str, Traits] = {}
         try:
             self.look(columns)
         except BaseException:
@@ -190,16 +196,17 @@ class Scorer:
             except Silent as silent:
                 raise ForageError(f"The process of the reward functions {silent}.") from None
             for target, traits in zip(own, told, strict=True):
-                waits, fault = Traits(*traits)
-                if fault:
+                self.traits[target] = Traits(*traits)
+                if fault := self.traits[target].fault:
                     raise ForageError(fault)
-                self.waits[target] = waits
 
-    def score(self, batch: Mapping[str, list[Any]], state: Mapping[str, Any]) -> Scores:
+    def score(
+        self, batch: Mapping[str, list[Any]], state: Mapping[str, Any], own: Sequence[float] | None = None
+    ) -> Scores:
         """Return the scores of a batch of answers.
 
-        `batch`: the arguments of the functions with an entry an answer. Raise `ForageError` if a function returns what
-        is no list of rewards, or if all answers are lost because functions fail.
+        `batch`: the arguments of the functions with an entry an answer. `own`: the environment's own rewards, NaN for
+        none. Raise `ForageError` if a function returns what is no list of rewards.
         """
         count = len(batch["completions"])
         each = np.full((count, len(self.targets)), np.nan)
@@ -220,24 +227,30 @@ class Scorer:
             self.note(self.targets[place], "returned an infinite reward", int(large[:, place].sum()))
         failed, each = failed | large, np.where(large, np.nan, each)
         broken = np.any(failed[:, self.weights != 0], axis=1)
-        if count and broken.all():
-            raise ForageError(
-                f"{'The only answer' if count == 1 else f'All {count} answers'} of a rollout "
-                f"{'was' if count == 1 else 'were'} lost, as the reward function {self.newest}; mend it, and resume "
-                f"the run."
-            )
+        weights = self.weights
+        if own is not None:
+            each, weights = np.column_stack([each, np.asarray(own, float)]), np.append(weights, 1.0)
         there = ~np.isnan(each)
-        reward = np.where(there, each * self.weights, 0.0).sum(1)
+        reward = np.where(there, each * weights, 0.0).sum(1)
         lost = broken | ~np.any(there, axis=1)
         self.unscored += int((lost & ~broken).sum())
         return Scores(np.where(lost, 0.0, reward).astype(np.float32), each.astype(np.float32), lost, broken, extras)
+
+    def check_rollout(self, failed: Bool[np.ndarray, " answer"]) -> None:
+        """Raise `ForageError` if functions failed on all answers of a rollout."""
+        if len(failed) and failed.all():
+            raise ForageError(
+                f"{'The only answer' if len(failed) == 1 else f'All {len(failed)} answers'} of a rollout "
+                f"{'was' if len(failed) == 1 else 'were'} lost, as the reward function {self.newest}; mend it, and "
+                f"resume the run."
+            )
 
     def groups(self) -> list[list[str]]:
         """Return the functions that are asked together: each by itself, and those of a process that wait."""
         found: dict[Any, list[str]] = {}
         for target in self.targets:
             caller, index = self.callers[target]
-            found.setdefault((id(caller), -1 if self.waits[target] else index), []).append(target)
+            found.setdefault((id(caller), -1 if self.traits[target].waits else index), []).append(target)
         return list(found.values())
 
     def ask_together(
@@ -249,6 +262,7 @@ class Scorer:
     ) -> list[Outcome]:
         """Return the outcome of each function of a group for all answers, and add the values that they log."""
         caller, which = self.callers[group[0]][0], [self.callers[target][1] for target in group]
+        batch = batch if isinstance(caller, LocalCaller) else self.copy_objects(group, batch)
         late = f"gave no rewards within {self.seconds:g} seconds"
         try:
             reply = Reply(*caller.ask("score", which, dict(batch), dict(state), seconds=self.seconds, late=late))
@@ -260,6 +274,24 @@ class Scorer:
         extras |= reply.extras
         self.metrics |= reply.metrics
         return outcomes
+
+    def copy_objects(self, group: Sequence[str], batch: Mapping[str, list[Any]]) -> Mapping[str, list[Any]]:
+        """Return a batch for another process, with copies of the environments' objects.
+
+        Objects that cannot be copied, and that no function names, are left out.
+        """
+        if "environments" not in batch:
+            return batch
+        try:
+            return {**batch, "environments": [Copy(one) for one in batch["environments"]]}
+        except Exception as error:
+            asking = next((target for target in group if self.traits[target].looks), None)
+            if asking is not None:
+                raise ForageError(
+                    f"The reward function {short(asking)} looks at environments, and these cannot be copied to its "
+                    f"process ({error}); give the function as an object in Python."
+                ) from error
+            return {name: values for name, values in batch.items() if name != "environments"}
 
     def ask_alone(
         self, target: str, batch: Mapping[str, list[Any]], state: Mapping[str, Any], extras: dict[str, list[str]]
@@ -294,6 +326,24 @@ class Scorer:
         for caller in {id(caller): caller for caller, _ in self.callers.values()}.values():
             caller.close()
         self.callers = {}
+
+
+class Copy:
+    """A copy of a person's object for another process, which imports its file before it reads it."""
+
+    def __init__(self, played: Any):
+        self.target = target_name(type(played))
+        self.packed = pickle.dumps(played)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open_copy, (self.target, self.packed)
+
+
+def open_copy(target: str | None, packed: bytes) -> Any:
+    """Return a copied object."""
+    if target is not None:
+        load_named(target)
+    return pickle.loads(packed)
 
 
 def unique_names(targets: Sequence[str]) -> list[str]:

@@ -41,15 +41,22 @@ class FunctionTool:
 
     def call(self, text: str) -> Answer:
         """Return the answer to a text."""
+        arguments = self.read_text(text)
+        if arguments is None:
+            return Answer(f"The text of {self.name} is JSON of its arguments, {', '.join(self.properties)}.", True, 0.0)
+        return self.invoke(arguments)
+
+    def read_text(self, text: str) -> dict[str, Any] | None:
+        """Return the arguments that a text gives; `None` if it gives none."""
         arguments: Any = None
         with suppress(ValueError, RecursionError):
             arguments = json.loads(text)
         if isinstance(arguments, dict) and arguments.keys() <= self.properties.keys():
-            return self.invoke(arguments)
+            return arguments
         is_text = self.main is not None and self.properties[self.main].get("type") == "string"
         if self.main is None or (arguments is None and not is_text):
-            return Answer(f"The text of {self.name} is JSON of its arguments, {', '.join(self.properties)}.", True, 0.0)
-        return self.invoke({self.main: text.strip() if is_text else arguments})
+            return None
+        return {self.main: text.strip() if is_text else arguments}
 
     def invoke(self, arguments: Any) -> Answer:
         """Return the answer to arguments by name."""

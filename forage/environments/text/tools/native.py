@@ -59,6 +59,10 @@ class Native(NamedTuple):
                 found.append(read_tagged_call(inside, *PAIRS[self.kind]))
         return tuple(found)
 
+    def without_calls(self, written: str) -> str:
+        """Return a text without its calls, all of which can be read."""
+        return "" if self.kind == "bare" else re.sub(f"{BEGIN}.*?{END}", "", written, flags=re.DOTALL)
+
     def write(self, name: str, arguments: dict[str, Any]) -> str:
         """Return a call as the template writes it."""
         if self.kind == "bare":

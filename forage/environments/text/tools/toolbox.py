@@ -115,6 +115,12 @@ class Reply:
     text: str  # the answers, each between its markers; empty if nothing was called
     answers: tuple[Answer, ...]  # the same, one by one
     messages: tuple[Message, ...] = ()  # the same as tool messages, with the calls of a chat template
+    results: tuple[Message, ...] = ()  # the same as tool messages, however the policy calls
+
+
+def tool_message(name: str, answer: Answer) -> Message:
+    """Return the answer of a tool as a message."""
+    return {"role": "tool", "name": name, "content": answer.text}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,12 +187,13 @@ class Toolbox:
         """Return the answers to all calls in a policy's text."""
         if self.native is not None:
             return self.reply_natively(self.native, written)
-        answers = []
+        answers, results = [], []
         for one in parse_calls(written, self.names(), self.syntax, self.most, self.longest):
             answers.append(Answer(one.text, True, 0.0) if isinstance(one, Complaint) else self.ask(one))
+            results.append(tool_message("" if isinstance(one, Complaint) else one.tool, answers[-1]))
         syntax = self.syntax
         text = "\n".join(f"{syntax.answer_begin}{answer.text}{syntax.answer_end}" for answer in answers)
-        return Reply(text, tuple(answers))
+        return Reply(text, tuple(answers), results=tuple(results))
 
     def reply_natively(self, native: Native, written: str) -> Reply:
         """Return the answers to calls in the form of a chat template, as tool messages."""
@@ -196,11 +203,41 @@ class Toolbox:
             last = NativeCall("", None, f"At most {self.most} calls are answered in a turn: {left} more were left out.")
             calls = (*calls[: self.most], last)
         answers = tuple(self.ask_natively(native, call) for call in calls)
-        messages = [
-            {"role": "tool", "name": call.name, "content": answer.text}
-            for call, answer in zip(calls, answers, strict=True)
-        ]
-        return Reply("\n".join(answer.text for answer in answers), answers, tuple(messages))
+        messages = tuple(tool_message(call.name, answer) for call, answer in zip(calls, answers, strict=True))
+        return Reply("\n".join(answer.text for answer in answers), answers, messages, messages)
+
+    def has_calls(self, written: str) -> bool:
+        """Return whether a text calls, or tries to."""
+        if self.native is not None:
+            return bool(self.native.parse(written))
+        return any(marker in written for marker in (self.syntax.begin, self.syntax.end))
+
+    def message(self, written: str) -> Message:
+        """Return a policy's text as a message of the assistant: its calls apart, as transformers has them.
+
+        A text with a call that cannot be read stays whole.
+        """
+        found: list[tuple[str, Any]] = []
+        if self.native is not None:
+            read = self.native.parse(written)
+            found = [] if any(one.fault for one in read) else [(one.name, one.arguments) for one in read]
+        else:
+            parsed = parse_calls(written, self.names(), self.syntax, self.most, self.longest)
+            if all(isinstance(one, Call) for one in parsed):
+                found = [(one.tool, self.arguments(one)) for one in parsed if isinstance(one, Call)]
+        if not found:
+            return {"role": "assistant", "content": written}
+        begin, end = map(re.escape, (self.syntax.begin, self.syntax.end))
+        own = re.sub(f"{begin}.*?{end}", "", written, flags=re.DOTALL)
+        content = (own if self.native is None else self.native.without_calls(written)).strip()
+        calls = [{"type": "function", "function": {"name": name, "arguments": given}} for name, given in found]
+        return {"role": "assistant", "content": content, "tool_calls": calls}
+
+    def arguments(self, call: Call) -> Any:
+        """Return the arguments of a call by name; of a tool that reads a text, the `text`."""
+        tool: Any = self.tools[self.names().index(call.tool)]
+        read = tool.read_text(call.text) if hasattr(tool, "read_text") else None
+        return {"text": call.text.strip()} if read is None else read
 
     def ask_natively(self, native: Native, call: NativeCall) -> Answer:
         """Return the answer to one call in the form of a chat template."""

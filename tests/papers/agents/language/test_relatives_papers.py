@@ -78,7 +78,7 @@ def test_bounds_move_before_the_first_step():
 def test_the_regression_moves_by_the_advantage_over_the_value():
     agent = setup_of("a-star-po").learner().agent
     assert isinstance(agent, AStarPO)
-    advantage, weight = agent.answer_advantages(jnp.array([[1.0, 0.0, 0.0, 1.0]]))
+    advantage, weight = agent.answer_advantages(jnp.array([[1.0, 0.0, 0.0, 1.0]]), None, jnp.ones((1, 4), bool))
     value = 0.5 * np.log((np.exp(2) + 1) / 2)
     assert np.allclose(advantage[0, 2:], [-value, 1 - value]) and weight.tolist() == [[0, 0, 1, 1]]
 
