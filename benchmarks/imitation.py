@@ -27,8 +27,8 @@ import numpy as np
 
 import forage
 from forage.config.resolve import resolve
-from forage.core import checkpoint
 from forage.core.ports import Environment
+from forage.core.storage import archives
 from forage.data import files
 from forage.environments.classic.mountain_car import MountainCar
 from forage.environments.maze.point import point_maze
@@ -176,7 +176,7 @@ def main() -> None:
             row = measured(name, agent, words)
             found = (json.loads(RESULTS.read_text()) if RESULTS.exists() else {}) | {name: row}
             text = json.dumps(found, indent=1) + "\n"
-            checkpoint.write_atomically(RESULTS, lambda file, text=text: file.write(text.encode()))
+            archives.write_atomically(RESULTS, lambda file, text=text: file.write(text.encode()))
             print(name, row, flush=True)
     RESULTS.with_name("IMITATION.md").write_text(table(found))
 

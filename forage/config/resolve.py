@@ -34,7 +34,6 @@ from forage.config.recorded_text import choose_text, text_steps
 from forage.config.references import take_references
 from forage.config.registry import PartChoice
 from forage.config.run_config import ALWAYS_STORED, SELDOM_STORED, RunConfig
-from forage.config.saved import spec_from_config, training_space
 from forage.config.trusting import guard_imports, of_environment
 from forage.config.values import understood_part
 from forage.core import ports
@@ -45,6 +44,7 @@ from forage.core.fields import layers, numeric_fields
 from forage.core.mesh import prepare_devices
 from forage.core.ports import Agent, Behaviour, Environment, Evolver, Memory, Rewards
 from forage.core.schedule import Schedule, has_function
+from forage.core.specs import spec_from_config, training_space
 from forage.core.types import Spec
 from forage.data import files, formats
 from forage.data.formats import folder

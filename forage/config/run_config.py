@@ -20,11 +20,12 @@ from forage.config.defaults import (
 from forage.config.opponents import opponent_of
 from forage.config.options import PORTS
 from forage.config.references import load_references
-from forage.config.saved import load_policy, spec_to_config
+from forage.config.saved import load_policy
 from forage.core import prng
 from forage.core.mesh import Devices, prepare_devices
 from forage.core.ports import Agent, Behaviour, Environment, Evolver, Memory, Rewards, Starts, Tasks
 from forage.core.schedule import is_scheduled, with_plain_numbers
+from forage.core.specs import spec_to_config
 from forage.core.sweep import members_of
 from forage.core.types import Experience, ForageError, Spec
 from forage.environments.checking import check_environment

@@ -15,9 +15,8 @@ from forage.config.part_data import from_config
 from forage.config.ranges import check_kinds
 from forage.config.trusting import guard_imports
 from forage.config.values import at_last
-from forage.core import prng, records, spaces
+from forage.core import prng, records
 from forage.core.checkpoint import load_tree as load_tree
-from forage.core.columns import Columns
 from forage.core.compiling import check_precision
 from forage.core.ports import Agent
 from forage.core.sweep import best_member, members_of
@@ -96,39 +95,6 @@ def agent_file(directory: Path, checkpoint: str | int | None = None) -> Path:
             else f"{directory} has kept no checkpoints; a run does that with --keep best and --keep-every N."
         )
     return kept[checkpoint]
-
-
-BY_ENTRY = "entry"
-"""The entry `scales` in the spec of a run that scales each whole number by its own bound."""
-
-
-def training_space(config: dict[str, Any], space: Any) -> Any:
-    """Return the space of a run's observations, with whole numbers scaled as at the start of the run."""
-    told = config["spec"].get("scales") == BY_ENTRY
-    return space if told or not spaces.reads_by_entry(space) else spaces.with_one_factor(space)
-
-
-def spec_to_config(spec: Spec) -> dict[str, Any]:
-    """Return a spec as plain data, the entry `spec` of a run's configuration."""
-    return {
-        **spaces.spec_to_json(spec),
-        **({"scales": BY_ENTRY} if spaces.reads_by_entry(spec.observation_space) else {}),
-    }
-
-
-def spec_from_config(config: dict[str, Any]) -> Spec:
-    """Return the agent's spec of its environment, from a run's configuration."""
-    stored = config["spec"]
-    return Spec(
-        stored["name"],
-        training_space(config, spaces.from_json(stored["observation_space"])),
-        spaces.from_json(stored["action_space"]),
-        tuple(stored["reward_names"]),
-        stored.get("num_agents", 1),
-        horizon=stored["horizon"],
-        info_names=tuple(stored.get("info_names", ())),
-        columns=Columns.from_json(stored.get("columns")),
-    )
 
 
 def load(

@@ -13,8 +13,8 @@ from forage.config.checks import SIZES, check_sizes
 from forage.config.files import KINDS
 from forage.config.options import OPTIONS, PORTS
 from forage.config.run_config import RunConfig
-from forage.core.checkpoint import write_atomically
 from forage.core.errors import ForageError
+from forage.core.storage.archives import write_atomically
 
 NONE = "none"
 """The word for no value, which TOML has none of."""

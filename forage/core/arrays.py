@@ -11,18 +11,23 @@ and other numbers is `MixedSpace`: a vector of the options chosen, then the numb
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
 import numpy as np
 from gymnasium import spaces
 from jaxtyping import Int
 
 from forage.core.host import array_dtype
+from forage.core.loading import LazyModule
 from forage.core.spaces import MixedSpace, Tokens, Whole, describe_space, is_limited, to_json
 from forage.core.spaces import spaces_by_path as paths
 from forage.core.types import ForageError
+
+if TYPE_CHECKING:
+    import jax
+else:
+    jax = LazyModule("jax")
 
 ARRAY_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 CHOICES = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
@@ -294,6 +299,26 @@ class ActionLeaf(NamedTuple):
             # Agents' bounds are float32, and the environment's own may lie within those by rounding.
             found = values.astype(dtype).clip(space.low.astype(dtype), space.high.astype(dtype))
         return np.asarray(found) if isinstance(found, np.generic) else found
+
+
+def map_arrays(function: Callable[..., Any], *trees: Any) -> Any:
+    """Return nested dictionaries with the function's value in place of each array, or of the arrays at one place.
+
+    Keys come in sorted order, as JAX has them. A tuple stays a tuple.
+    """
+    first = trees[0]
+    if isinstance(first, Mapping):
+        return {key: map_arrays(function, *(tree[key] for tree in trees)) for key in sorted(first)}
+    if type(first) is tuple:
+        return tuple(map_arrays(function, *parts) for parts in zip(*trees, strict=True))
+    return function(*trees)
+
+
+def list_arrays(tree: Any) -> list[Any]:
+    """Return the arrays of nested dictionaries, in the order of `map_arrays`."""
+    found: list[Any] = []
+    map_arrays(found.append, tree)
+    return found
 
 
 def nest_leaves(space: spaces.Space[Any], leaves: Iterator[Any]) -> Any:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
-from jaxtyping import PyTree
 
 from forage.core.spaces import spaces_by_path
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 TOLERANCE = 1e-5  # of a bound, which float32 may round
 MOST_OUTSIDE = 0.01  # share of a data set's rows

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import gymnasium
-import jax
 import numpy as np
-from jaxtyping import Bool, Float, Int, PyTree, UInt8
 
 from forage.core.errors import words_of
+from forage.core.loading import LazyModule
 from forage.core.records import printable
 from forage.core.spaces import check_spaces, describe_space, spaces_by_path, unknown_space
 from forage.core.types import Clock, ForageError, Spec, Step
+
+if TYPE_CHECKING:
+    import jax
+    from jaxtyping import Bool, Float, Int, PyTree, UInt8
+else:
+    jax = LazyModule("jax")
 
 
 class Misfit(Exception):

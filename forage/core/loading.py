@@ -1,4 +1,4 @@
-"""Loading code of the user: modules next to the user's files, and classes as `module:Class` or `file.py:Class`."""
+"""Loading code: the user's, as `module:Class` or `file.py:Class`, and modules that are imported at their first use."""
 
 from __future__ import annotations
 
@@ -15,6 +15,23 @@ from typing import Any
 
 from forage.core import trust
 from forage.core.errors import ForageError
+
+
+class LazyModule:
+    """A module that is imported when an attribute of it is first used.
+
+    Types and spaces need JAX for what they compute, and not for what they describe: so reading a table, a data set's
+    header or a help text takes no second to import it. Type checkers see the import under `TYPE_CHECKING`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._module_name = name
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(importlib.import_module(self._module_name), name)
+        setattr(self, name, found)  # so that the next use costs no call
+        return found
+
 
 FILE = "forage_file_"
 """The prefix of the names of modules that were made from a file."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree, Shaped
 
-from forage.core.types import ForageError, Spec
+from forage.core.loading import LazyModule
+from forage.core.types import ForageError
+
+if TYPE_CHECKING:
+    import jax
+    import jax.numpy as jnp
+    from jaxtyping import Array, Bool, Float, Int, Key, PyTree, Shaped
+else:
+    jax, jnp = LazyModule("jax"), LazyModule("jax.numpy")
 
 MASK, STATE, PRESENT = "action_mask", "forage:state", "forage:present"
 """The keys besides "observation" of a dictionary that carries more than the observation.
@@ -577,20 +582,6 @@ def to_json(space: spaces.Space[Any]) -> dict[str, Any]:
         whole = {"whole": True} if isinstance(space, Whole) else {}
         return {"kind": "box", "low": low, "high": high, "shape": list(space.shape), "dtype": str(space.dtype), **whole}
     raise ForageError(unknown_space(space))
-
-
-def spec_to_json(spec: Spec) -> dict[str, Any]:
-    """Return an environment's spec as plain data, for a run's configuration or a data set's header."""
-    return {
-        "name": spec.name,
-        "observation_space": to_json(spec.observation_space),
-        "action_space": to_json(spec.action_space),
-        "reward_names": list(spec.reward_names),
-        "num_agents": spec.num_agents,
-        "horizon": None if spec.horizon is None else int(spec.horizon),
-        "info_names": list(spec.info_names),
-        **({} if spec.columns is None else {"columns": spec.columns.to_json()}),
-    }
 
 
 def actions_to_json(space: spaces.Space[Any]) -> dict[str, Any]:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Hashable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from forage.core.columns import Columns
 from forage.core.errors import ForageError as ForageError
+from forage.core.loading import LazyModule
+
+if TYPE_CHECKING:
+    import jax
+    import jax.numpy as jnp
+    from jaxtyping import Array, Bool, Float, Int, PyTree
+else:
+    jax, jnp = LazyModule("jax"), LazyModule("jax.numpy")
 
 AGENT, GUIDE, PERSON, DATASET, MODEL, NOBODY, GONE, OPPONENT = range(8)
 """Who chose an action: the values of `Experience.source`.

@@ -18,17 +18,19 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
-import jax
 import numpy as np
-from jaxtyping import PyTree
 
-from forage.core import checkpoint, spaces
+from forage.core import spaces
 from forage.core.plain import dumps
+from forage.core.storage import archives
 from forage.core.types import ForageError, Spec
 from forage.data.logged import EPISODE_FIELDS, OPTIONAL_FIELDS, Transitions
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 FORMAT = "forage-data-1"
 MOST_SHOWN = 16  # numbers of a row in a message
@@ -55,7 +57,7 @@ def write_data(path: Path, transitions: Transitions, header: Mapping[str, Any]) 
     """Write a data set: `path` holds the old file or the new one, never half."""
     head = {"header": np.array(dumps({"format": FORMAT, **header}))}
     arrays = head | arrays_of(transitions)
-    checkpoint.write_atomically(path, lambda file: np.savez_compressed(file, **arrays))  # pyrefly: ignore[bad-argument-type]
+    archives.write_atomically(path, lambda file: np.savez_compressed(file, **arrays))  # pyrefly: ignore[bad-argument-type]
 
 
 def arrays_of(transitions: Transitions) -> dict[str, np.ndarray]:
@@ -92,7 +94,7 @@ def name_leaves(name: str, tree: PyTree[np.ndarray]) -> dict[str, np.ndarray]:
 def read_data(path: Path) -> tuple[Transitions, dict[str, Any]]:
     """Read a data set and its header. Raise `ForageError` if the file is missing, damaged or of another kind."""
     try:
-        with checkpoint.open_archive(path) as archive:
+        with archives.open_archive(path) as archive:
             header = read_text(path, archive)
             known = {name: archive[name] for name in archive.files if name != "header"}  # each checked by its CRC
     except FileNotFoundError:
@@ -112,7 +114,7 @@ def read_header(path: Path) -> dict[str, Any]:
         inside = sorted(file.name for file in path.glob("*.npz"))
         raise ForageError(f"{path} is a folder; name one file" + (f", such as {inside[0]} in it." if inside else "."))
     try:
-        with checkpoint.open_archive(path) as archive:
+        with archives.open_archive(path) as archive:
             return read_text(path, archive)
     except FileNotFoundError:
         raise ForageError(f"There is no data set {path}; forage data record RUN --output FILE writes one.") from None
@@ -141,12 +143,12 @@ def check_fits(path: Path, header: Mapping[str, Any], transitions: Transitions, 
     """Raise `ForageError` if a data set has other spaces than an environment, or arrays that do not fit them."""
     check_data_spaces(path, header, spec)
     for name, space in (("observation", spec.observation_space), ("action", spec.action_space)):
-        leaves = jax.tree.leaves(getattr(transitions, name))
-        for leaf, like in zip(leaves, jax.tree.leaves(spaces.example(space)), strict=True):
-            if leaf.shape[1:] != like.shape:
+        leaves = name_leaves(name, getattr(transitions, name))
+        for at, inner in spaces.spaces_by_path(space).items():
+            shape = leaves["/".join((name, *at))].shape[1:]
+            if shape != (wanted := inner.shape or ()):
                 raise ForageError(
-                    f"{path} has {name}s of shape {leaf.shape[1:]}, and {spec.name} has {like.shape}; write the file "
-                    f"again."
+                    f"{path} has {name}s of shape {shape}, and {spec.name} has {wanted}; write the file again."
                 )
     check_bounds(path, "action", transitions.action, spec.action_space, spec.name)
 

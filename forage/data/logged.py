@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
-from jaxtyping import Bool, Float, Int, PyTree
 
+from forage.core.arrays import list_arrays, map_arrays
 from forage.core.types import Experience, ForageError
 from forage.data.episodes import are_whole
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int, PyTree
 
 EPISODE_FIELDS = ("observation", "action", "reward", "next_observation", "terminated", "truncated")
 OPTIONAL_FIELDS = ("behaviour_probability", "cut", "start")  # of a data set that knows them
@@ -54,7 +56,7 @@ class Transitions:
     def __post_init__(self):
         put = functools.partial(object.__setattr__, self)
         for name in ("observation", "next_observation"):
-            put(name, jax.tree.map(np.asarray, getattr(self, name)))
+            put(name, map_arrays(np.asarray, getattr(self, name)))
         put("action", self._check_actions(np.asarray(self.action)))
         put("reward", np.asarray(self.reward, np.float64))
         for name in ("terminated", "truncated"):
@@ -85,7 +87,7 @@ class Transitions:
         for name, array in flat.items():
             if array.shape != (count,):
                 raise ForageError(f"{name} has shape {array.shape}; with {count} actions it should be ({count},).")
-        ours, theirs = (jax.tree.leaves(tree) for tree in (self.observation, self.next_observation))
+        ours, theirs = (list_arrays(tree) for tree in (self.observation, self.next_observation))
         shapes = [[leaf.shape for leaf in leaves] for leaves in (ours, theirs)]
         if shapes[0] != shapes[1] or any(shape[:1] != (count,) for shape in shapes[0]):
             raise ForageError(
@@ -96,7 +98,7 @@ class Transitions:
     def _check_numbers(self) -> None:
         named = [("reward", self.reward)] + [("action", self.action)] * (self.action.dtype.kind == "f")
         for name in ("observation", "next_observation"):
-            named += [(name, leaf) for leaf in jax.tree.leaves(getattr(self, name)) if leaf.dtype.kind == "f"]
+            named += [(name, leaf) for leaf in list_arrays(getattr(self, name)) if leaf.dtype.kind == "f"]
         for name, array in named:
             wrong = ~np.isfinite(array).reshape(len(array), -1).all(1)
             if wrong.any():
@@ -212,7 +214,7 @@ def join_logs(parts: Sequence[Transitions], horizon: int | None) -> Transitions:
         parts = [part.mark_starts(part.starts) for part in parts]
     names = [*EPISODE_FIELDS, *(name for name in OPTIONAL_FIELDS if getattr(parts[0], name) is not None)]
     fields = {
-        name: jax.tree.map(lambda *arrays: np.concatenate(arrays), *(getattr(part, name) for part in parts))
+        name: map_arrays(lambda *arrays: np.concatenate(arrays), *(getattr(part, name) for part in parts))
         for name in names
     }
     starts = np.cumsum([0, *(part.episodes for part in parts[:-1])])
@@ -241,7 +243,7 @@ class LoggedEpisodes(Transitions):
         `None` if there are more than `MOST_STATES`, too many for a table.
         """
         rows = [
-            np.concatenate([leaf.reshape(self.transitions, -1).astype(np.float64) for leaf in jax.tree.leaves(tree)], 1)
+            np.concatenate([leaf.reshape(self.transitions, -1).astype(np.float64) for leaf in list_arrays(tree)], 1)
             for tree in (self.observation, self.next_observation)
         ]
         both = np.concatenate(rows) + 0.0  # so that -0.0 has the bytes of 0.0
@@ -260,7 +262,7 @@ class LoggedEpisodes(Transitions):
         """Return the selected transitions; each episode's last one counts as truncated unless it was the end."""
         kept, number = np.flatnonzero(keep), self.numbers[keep]
         last = np.append(np.diff(number) != 0, True)
-        parts = jax.tree.map(lambda x: x[kept], {name: getattr(self, name) for name in EPISODE_FIELDS})
+        parts = map_arrays(lambda x: x[kept], {name: getattr(self, name) for name in EPISODE_FIELDS})
         parts["truncated"] = parts["truncated"] | (last & ~parts["terminated"])
         for name in OPTIONAL_FIELDS:
             value = getattr(self, name)
@@ -289,8 +291,7 @@ class LoggedEpisodes(Transitions):
             raise ForageError("Some episodes have behaviour_probability and others have none; give it to all or none.")
         names = (*EPISODE_FIELDS, "behaviour_probability") if all(known) else EPISODE_FIELDS
         joined = {
-            name: jax.tree.map(lambda *leaves: np.concatenate(leaves), *(part[name] for part in parts))
-            for name in names
+            name: map_arrays(lambda *leaves: np.concatenate(leaves), *(part[name] for part in parts)) for name in names
         }
         lengths = [len(np.asarray(part["action"])) for part in parts]
         return cls(**joined, episode=np.repeat(np.arange(len(parts)), lengths))
@@ -314,7 +315,7 @@ class LoggedEpisodes(Transitions):
             x = np.asarray(x)
             return np.swapaxes(x, 0, 1).reshape(-1, *x.shape[2:])[keep]
 
-        fields = {name: jax.tree.map(flat, getattr(rollout, name)) for name in EPISODE_FIELDS}
+        fields = {name: map_arrays(flat, getattr(rollout, name)) for name in EPISODE_FIELDS}
         return cls(
             **fields, behaviour_probability=None if behaviour_probability is None else flat(behaviour_probability)
         )

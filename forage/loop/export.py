@@ -13,11 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.export import symbolic_shape
 
-from forage.core import checkpoint, prng
+from forage.core import prng
 from forage.core.checkpoint import is_key, named_leaves
 from forage.core.columns import Columns
 from forage.core.errors import ForageError
 from forage.core.plain import dumps
+from forage.core.storage import archives
 from forage.loop.manifest import describe_policy, number_leaves, split_columns
 from forage.loop.plain import FORMAT, OPERATIONS, ROWS, PlainPolicy, PlainProgram
 from forage.loop.program import Operation, Program, ProgramSlot, trace_function, uses
@@ -40,7 +41,7 @@ def export(policy: Policy, path: str | os.PathLike[str]) -> Path:
         manifest = split_columns(manifest, policy.spec.columns)
     writers[path.suffix](policy, path, manifest)
     text = dumps(manifest, indent=1, allow_nan=False)
-    checkpoint.write_atomically(manifest_path(path), f"{text}\n".encode())
+    archives.write_atomically(manifest_path(path), f"{text}\n".encode())
     return path
 
 
@@ -92,7 +93,7 @@ def to_numpy(policy: Policy, path: Path, manifest: dict[str, Any]) -> None:
     words, found = numpy_content(policy, manifest)
     arrays: dict[str, Any] = dict(found)
     text = np.frombuffer(dumps(words).encode(), np.uint8)
-    checkpoint.write_atomically(path, lambda file: np.savez(file, about=text, **arrays))
+    archives.write_atomically(path, lambda file: np.savez(file, about=text, **arrays))
 
 
 def numpy_content(policy: Policy, manifest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -249,7 +250,7 @@ def to_safetensors(policy: Policy, path: Path, manifest: dict[str, Any]) -> None
         name.removeprefix("."): np.ascontiguousarray(leaf) for name, leaf in named_leaves(acting) if not is_key(leaf)
     }
     metadata = {"forage": dumps(manifest)}
-    checkpoint.write_atomically(path, save(weights, metadata=metadata))
+    archives.write_atomically(path, save(weights, metadata=metadata))
 
 
 def by_columns(program: Callable[..., Any], table: Columns, memories: int) -> Callable[..., list[Any]]:
@@ -319,7 +320,7 @@ def to_onnx(policy: Policy, path: Path, manifest: dict[str, Any]) -> None:
     entry.key, entry.value = "forage", dumps(manifest)
     content = model.SerializeToString()
     check_model(content, act, example, manifest["agent"])
-    checkpoint.write_atomically(path, content)
+    archives.write_atomically(path, content)
 
 
 def check_model(content: bytes, act: Callable[..., Any], example: list[Any], agent: str) -> None:

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forage.core import checkpoint, records
+from forage.core import records
 from forage.core.host import Conversation
 from forage.core.plain import dumps
 from forage.core.records import wrong_texts
+from forage.core.storage import archives
 from forage.core.types import ForageError
 from forage.evaluation.plots import sparkline
 
@@ -206,7 +207,7 @@ class CurveRows:
         rows, damaged = records.read_lines(self.path, records.wrong_row)
         text = "".join(dumps(row) + "\n" for row in rows if row[by] <= steps).encode()
         if self.path.exists() and self.path.read_bytes() != text:
-            checkpoint.write_atomically(self.path, text)
+            archives.write_atomically(self.path, text)
         return damaged
 
 

@@ -31,10 +31,11 @@ from forage.config.options import AUTO
 from forage.config.packages import locate_run
 from forage.config.saved import actions_of, load_policy
 from forage.config.trusting import guard_imports
-from forage.core import checkpoint, records
+from forage.core import records
 from forage.core.errors import check_path
 from forage.core.plain import dumps
 from forage.core.records import NEEDED, printable, range_in, read_config, read_evaluation
+from forage.core.storage import archives
 from forage.core.sweep import label_of, members_of, settings_of
 from forage.core.types import ForageError
 from forage.evaluation.plots import curve
@@ -436,4 +437,4 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def write_json(path: Path, data: Any) -> None:
     text = dumps(data, indent=1) + "\n"
-    checkpoint.write_atomically(path, text.encode())
+    archives.write_atomically(path, text.encode())

@@ -18,9 +18,9 @@ from forage.config.files import arguments_of
 from forage.config.options import OPTIONS
 from forage.config.registry import PartChoice
 from forage.config.run_config import RunConfig, shorten_memory
-from forage.config.saved import spec_from_config
 from forage.core import checkpoint
 from forage.core.checkpoint import Leaf
+from forage.core.specs import spec_from_config
 from forage.core.sweep import best_member, member_words, members_of
 from forage.core.types import ForageError
 from forage.evaluation.statistics import Score, by_setting

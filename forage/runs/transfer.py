@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from gymnasium import spaces
 
-from forage.config.saved import spec_from_config
 from forage.core.columns import Columns
 from forage.core.spaces import MixedSpace, Tokens, describe_space, offset_of, same_shape, scale_of, spaces_by_path
+from forage.core.specs import spec_from_config
 from forage.core.types import ForageError, Spec
 from forage.runs.run import Run
 

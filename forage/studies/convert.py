@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from forage.config.environment import environment_spec, resolve_environment
-from forage.config.saved import spec_from_config
 from forage.core.bounds import data_outside
+from forage.core.specs import spec_from_config
 from forage.core.types import ForageError, Spec
 from forage.data import files, formats
 from forage.data.formats import folder, table
@@ -40,6 +39,8 @@ def spec_of(environment: Any, options: Mapping[str, Any] | None) -> Spec | None:
     """Return the spec of an environment."""
     if environment is None:
         return None
+    from forage.config.environment import environment_spec, resolve_environment  # it loads JAX
+
     name, made, _ = resolve_environment(environment, dict(options or {}))
     return environment_spec(name, made)
 

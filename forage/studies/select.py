@@ -184,8 +184,8 @@ def check_names(runs: Sequence[Paths]) -> None:
 
 def reason_not_to_judge(runs: Sequence[Paths]) -> str:
     """Say in a sentence why the estimators cannot be judged by these runs; empty if they can."""
-    from forage.config.saved import spec_from_config
     from forage.core import spaces
+    from forage.core.specs import spec_from_config
     from forage.runs.run import Run
 
     for path in runs:
@@ -209,8 +209,9 @@ def of_runs(
     A run's true value is the mean return of its evaluation, of the agent that `forage.load` takes. Estimates are of
     discounted returns and are only compared with one another.
     """
-    from forage.config.saved import load_policy, spec_from_config
+    from forage.config.saved import load_policy
     from forage.core.columns import Columns
+    from forage.core.specs import spec_from_config
     from forage.data import files, formats
     from forage.data.logged import LoggedEpisodes
     from forage.evaluation.off_policy import estimate

@@ -10,8 +10,8 @@ import zlib
 import numpy as np
 import pytest
 
-from forage.core import packing
 from forage.core.errors import ForageError
+from forage.core.storage import packing
 
 
 class Kind(enum.Enum):

@@ -20,11 +20,11 @@ from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.config.defaults import default_behaviour, default_memory
 from forage.config.resolve import from_config, resolve
-from forage.config.saved import BY_ENTRY, spec_from_config
 from forage.core import prng, spaces
 from forage.core.arrays import action_space, travelling
 from forage.core.ports import ActInputs, Environment
 from forage.core.spaces import MASK, PRESENT, STATE, Tokens, from_json, scale_of, to_json, with_one_factor
+from forage.core.specs import BY_ENTRY, spec_from_config
 from forage.core.types import ForageError, Spec, Step
 from forage.environments import spec_of
 from forage.environments.checking import check_environment

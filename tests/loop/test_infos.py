@@ -19,8 +19,8 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.policy import AgentPolicy
 from forage.config.defaults import default_memory
 from forage.config.resolve import from_config, resolve
-from forage.config.saved import spec_from_config
 from forage.core.ports import Environment, Rewards
+from forage.core.specs import spec_from_config
 from forage.core.types import Clock, ForageError, Step
 from forage.environments import make, spec_of
 from forage.environments.adapters.on_host import OnHost

@@ -17,6 +17,7 @@ import pytest
 
 from forage.config.resolve import resolve
 from forage.core import checkpoint, streams
+from forage.core.storage import archives
 from forage.core.types import ForageError
 from forage.runs import training
 from forage.runs.checkpoints import Checkpoints, Interval, Keeping, is_full
@@ -82,7 +83,7 @@ class Disk:
             if self.free < 0:
                 raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr(checkpoint.os, "fsync", fsync)
+        monkeypatch.setattr(archives.os, "fsync", fsync)
         monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=max(0, self.free)))
 
     @property
@@ -142,7 +143,7 @@ def test_the_agents_are_kept_where_no_checkpoint_fits(kept_files, monkeypatch):
 def test_nothing_goes_where_that_makes_no_room(kept_files, monkeypatch):
     kept_files.at(10)
     disk = Disk(monkeypatch, kept_files.path, 10_000_000)
-    monkeypatch.setattr(checkpoint.os, "fsync", lambda file: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space")))
+    monkeypatch.setattr(archives.os, "fsync", lambda file: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space")))
     assert kept_files.it.save_agents({"steps": 20, "seconds": 1.0}) == ""
     assert disk.free > 0 and kept_files.files() == [10] and agent_at(kept_files.path) == 10
 

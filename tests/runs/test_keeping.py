@@ -65,7 +65,7 @@ def test_files_that_a_crash_left_empty_and_a_disk_that_cannot_be_written(run, tm
     def replace(*paths):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr("forage.core.checkpoint.os.replace", replace)
+    monkeypatch.setattr("forage.core.storage.archives.os.replace", replace)
     with pytest.raises(ForageError, match=r"could not be kept\. Could not save .*evaluation\.json: Read-only") as said:
         forage.evaluate(there, episodes=2)
     assert f"return {score}" in str(said.value)

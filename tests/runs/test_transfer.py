@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from forage.config.saved import spec_to_config
 from forage.core.columns import Column, Columns
 from forage.core.spaces import MixedSpace, Tokens
+from forage.core.specs import spec_to_config
 from forage.core.types import ForageError, Spec
 from forage.runs.transfer import blame_spaces, check_meanings, check_spaces, notes
 

@@ -22,8 +22,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from forage.core import checkpoint
 from forage.core.errors import nearest
+from forage.core.storage import archives
 from forage.core.types import ForageError, Spec
 from forage.data import files
 from forage.data.formats.reading import Reading, description_path, read_description, reading_from_json
@@ -59,7 +59,7 @@ def kind_of(path: Path) -> str:
     kind = SUFFIXES.get(path.suffix.lower(), "forage")
     if kind == "forage":
         # What cannot be opened `files.read_data` refuses, and says why.
-        with contextlib.suppress(Exception), checkpoint.open_archive(path) as archive:
+        with contextlib.suppress(Exception), archives.open_archive(path) as archive:
             if "header" not in archive.files and "terminals" in archive.files:
                 return "ogbench"
     return kind

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from forage.core import checkpoint
+from forage.core.storage import archives
 from forage.core.types import ForageError, Spec
 from forage.data import files
 from forage.data.formats import flat, package
@@ -84,4 +84,4 @@ def write_data(path: Path, data: Transitions, header: Mapping[str, Any]) -> None
             for name, array in arrays.items():
                 inner.create_dataset(name, data=np.asarray(array), track_times=False)
 
-    checkpoint.write_atomically(path, fill)
+    archives.write_atomically(path, fill)

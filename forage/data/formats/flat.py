@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int
 
-from forage.core import spaces
+from forage.core import spaces, specs
 from forage.core.errors import nearest
 from forage.core.plain import dumps
 from forage.core.types import ForageError, Spec
@@ -353,4 +353,4 @@ def check_finite(path: Path, name: str, array: np.ndarray, label: Label) -> None
 
 def spec_json(spec: Spec) -> dict[str, Any]:
     """Return the description of the environment in a data set's header."""
-    return json.loads(dumps(spaces.spec_to_json(spec)))
+    return json.loads(dumps(specs.spec_to_json(spec)))

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from forage.core import checkpoint
+from forage.core.storage import archives
 from forage.core.types import ForageError, Spec
 from forage.data import files
 from forage.data.formats import flat
@@ -33,7 +33,7 @@ MAYBE = ("masks", "next_observations", *OWN)
 def read_data(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
     """Read a file. Raise `ForageError` if it is damaged or has no rewards."""
     try:
-        with checkpoint.open_archive(path) as archive:
+        with archives.open_archive(path) as archive:
             told = flat.named_arrays(path, reading, archive.files)
             found: dict[str, Any] = {name: archive[name] for name in (*NEEDED, *MAYBE, *told) if name in archive.files}
     except ForageError:
@@ -84,4 +84,4 @@ def write_data(path: Path, data: Transitions, header: Mapping[str, Any]) -> None
         "masks": 1 - data.terminated.astype(np.float32),
     }
     arrays |= {name: array for name in OWN if (array := getattr(data, name)) is not None}
-    checkpoint.write_atomically(path, lambda file: np.savez_compressed(file, **arrays))  # pyrefly: ignore[bad-argument-type]
+    archives.write_atomically(path, lambda file: np.savez_compressed(file, **arrays))  # pyrefly: ignore[bad-argument-type]

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from forage.core import checkpoint
 from forage.core.columns import NO, YES
 from forage.core.errors import nearest
 from forage.core.plain import dumps
+from forage.core.storage import archives
 from forage.core.types import ForageError, Spec
 from forage.data import files
 from forage.data.formats import flat, folder, package
@@ -226,4 +226,4 @@ def write_parquet(path: Path, data: Transitions, header: Mapping[str, Any]) -> N
         inner = arrow.array(flat_array)
         columns[name] = inner if array.ndim == 1 else arrow.FixedSizeListArray.from_arrays(inner, width)
     table = arrow.table(columns).replace_schema_metadata({"forage": dumps({**header, "shapes": shapes})})
-    checkpoint.write_atomically(path, lambda file: parquet.write_table(table, file))
+    archives.write_atomically(path, lambda file: parquet.write_table(table, file))

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from forage.core import checkpoint
+from forage.core.storage import archives
 from forage.core.types import ForageError
 from forage.data.formats.reading import ROLES, ColumnReading, Reading, as_names, description_path, read_description
 from forage.data.tables.faults import TableProfile, profile_table
@@ -42,7 +42,7 @@ def describe_table(path: Path, said: Reading, write: bool = True) -> TableProfil
     found = profile_table(source, reading)
     if write:
         text = write_toml(found).encode()
-        checkpoint.write_atomically(description_path(path), lambda file: file.write(text))
+        archives.write_atomically(description_path(path), lambda file: file.write(text))
     return found
 
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Key
 
-from forage.core import checkpoint
+from forage.core.storage import archives
 from forage.core.types import ForageError
 from forage.environments.grid.cells import (
     AGENT,
@@ -94,7 +94,7 @@ def save_levels(path: str | Path, levels: Level) -> None:
 def load_levels(path: str | Path) -> Level:
     """Read a file of `save_levels`. Raise `ForageError` for any other file."""
     try:
-        with checkpoint.open_archive(path) as saved:
+        with archives.open_archive(path) as saved:
             leaves = {name: saved[name] for name in Level._fields}
     except FileNotFoundError:
         raise ForageError(f"There is no file {path}; save_levels writes one.") from None

@@ -32,9 +32,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.core import checkpoint
 from forage.core.plain import dumps
 from forage.core.ports import Environment, State
+from forage.core.storage import archives
 from forage.core.types import ForageError, Step
 from forage.environments.wrappers.base import Wrapper, WrapperState, check_entries, environment_name, flat_box
 
@@ -173,7 +173,7 @@ def record_clip(
         raise ForageError(f"The rule's episode was over after {over} steps, before the {frames} frames of a clip.")
     head = {"header": np.array(dumps({"format": FORMAT})), "observation": np.asarray(observation)}
     arrays = head | {f"state_{number:03}": np.asarray(leaf) for number, leaf in enumerate(leaves)}
-    checkpoint.write_atomically(Path(file), lambda to: np.savez_compressed(to, **arrays))  # pyrefly: ignore[bad-argument-type]
+    archives.write_atomically(Path(file), lambda to: np.savez_compressed(to, **arrays))  # pyrefly: ignore[bad-argument-type]
     return str(file)
 
 
@@ -182,7 +182,7 @@ def read_clip(file: str) -> dict[str, np.ndarray]:
     """Read a clip. Raise `ForageError` if the file is missing, damaged or of another kind."""
     advice = "forage.environments.wrappers.motion.record_clip writes one"
     try:
-        with checkpoint.open_archive(file) as archive:
+        with archives.open_archive(file) as archive:
             arrays = {name: archive[name] for name in archive.files}
         if json.loads(str(arrays["header"])).get("format") != FORMAT or len(arrays["observation"]) < 2:
             raise KeyError(FORMAT)

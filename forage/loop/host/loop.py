@@ -20,8 +20,8 @@ from forage.core.checkpoint import Bytes
 from forage.core.compiling import Flat, jit_shared, kind, on_device, on_host
 from forage.core.errors import RunInterrupted, warn
 from forage.core.host import HostEnvironment
-from forage.core.packing import PickledState
 from forage.core.ports import Agent, HiddenState, Starts, Tasks
+from forage.core.storage.packing import PickledState
 from forage.core.types import GONE, Clock, Experience, ForageError, Step
 from forage.loop import visits
 from forage.loop.host.onlooker import InterventionRecorder

@@ -17,11 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core import packing, prng, spaces, team
+from forage.core import prng, spaces, team
 from forage.core.compiling import QUICK, jit_shared, kind, known_options
 from forage.core.host import HostEnvironment, HostStep
 from forage.core.ports import Environment, RolloutReport, RolloutStates, Starts, Tasks, ValueEstimates
 from forage.core.schedule import at_fraction
+from forage.core.storage import packing
 from forage.core.types import Clock, Experience, ForageError, Spec, Step
 
 FRESH = -1

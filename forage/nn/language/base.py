@@ -24,8 +24,8 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
-from forage.core import checkpoint
 from forage.core.errors import ForageError
+from forage.core.storage import archives
 from forage.core.text.named import FORAGE, tokenizer
 from forage.core.text.tokenizer import Tokenizer
 from forage.environments.text import FAMILIES, games
@@ -140,7 +140,7 @@ def load_base(path: Path = WEIGHTS) -> Transformer:
     like = jax.eval_shape(lambda: Transformer(jax.random.key(0), ARCHITECTURE))
     leaves, structure = jax.tree.flatten(like)
     try:
-        with checkpoint.open_archive(path) as file:
+        with archives.open_archive(path) as file:
             found = [jnp.asarray(file[str(number)], jnp.float32) for number in range(len(leaves))]
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise ForageError(f"The base model's weights in {path} cannot be read: {error}.") from error

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from typing import Any, ClassVar
 
-from forage.core import checkpoint
 from forage.core.plain import dumps
+from forage.core.storage import archives
 from forage.runs.trackers.base import Tracker, flat_config, identity
 
 
@@ -38,7 +38,7 @@ class Csv(Tracker):
         table = csv.DictWriter(text, ["steps", *names], lineterminator="\n")
         table.writeheader()
         table.writerows({"steps": step} | row for step, row in sorted(self.rows.items()))
-        checkpoint.write_atomically(self.path, text.getvalue().encode())
+        archives.write_atomically(self.path, text.getvalue().encode())
 
 
 class TensorBoard(Tracker):

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from forage.core import checkpoint
 from forage.core.errors import ForageError
 from forage.core.records import one_line
+from forage.core.storage import archives
 from forage.core.sweep import members_of
 from forage.evaluation.curves import align_curves
 from forage.runs.curve import Curve
@@ -139,7 +139,7 @@ def write_curves(path: str | os.PathLike[str], runs: Sequence[tuple[str, str, Ru
         writer.writeheader()
         writer.writerows(rows)
         data = file.getvalue().encode()
-    checkpoint.write_atomically(path, lambda file: file.write(data))
+    archives.write_atomically(path, lambda file: file.write(data))
     return path
 
 

@@ -33,8 +33,8 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Float, Key
 
-from forage.config.saved import spec_from_config
 from forage.core import prng
+from forage.core.specs import spec_from_config
 from forage.core.types import ForageError, Spec
 from forage.data import formats
 from forage.data.formats.reading import Reading

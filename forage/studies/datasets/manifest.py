@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from forage.core import checkpoint
 from forage.core.errors import ForageError
 from forage.core.plain import dumps
+from forage.core.storage import archives
 from forage.data import files
 
 FORMAT = "forage-data-sets-1"
@@ -50,7 +50,7 @@ class Manifest:
 
     def write(self) -> None:
         text = dumps(self.data, indent=1) + "\n"
-        checkpoint.write_atomically(self.path, text.encode())
+        archives.write_atomically(self.path, text.encode())
 
     def is_made(self, name: str) -> bool:
         """Return whether a data set, and its validation part if it has one, exist unchanged."""

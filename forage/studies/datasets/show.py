@@ -15,9 +15,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from forage.core import checkpoint, spaces
+from forage.core import spaces
 from forage.core.arrays import ActionNesting
 from forage.core.errors import ForageError
+from forage.core.storage import archives
 from forage.data import files
 from forage.data.episodes import are_whole
 from forage.evaluation.plots import sparkline
@@ -198,7 +199,7 @@ def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any], list
     """
     header = files.read_header(path)
     try:
-        with checkpoint.open_archive(path) as archive:
+        with archives.open_archive(path) as archive:
             arrays = {name: archive[name] for name in archive.files if name != "header"}
         space = spaces.from_json(header["spec"]["observation_space"])
         spaces.from_json(header["spec"]["action_space"])
@@ -399,4 +400,4 @@ def write_page(path: Path, found: DatasetDescription) -> None:
         + "\n".join(part for part in sections if part)
         + "\n</body></html>\n"
     )
-    checkpoint.write_atomically(path, text.encode())
+    archives.write_atomically(path, text.encode())

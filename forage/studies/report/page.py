@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from forage.config.ranges import check_call
-from forage.core import checkpoint
 from forage.core.errors import ForageError
 from forage.core.records import is_number, read_record
+from forage.core.storage import archives
 from forage.evaluation.statistics import name_of_mean
 from forage.evaluation.thresholds import first_reached, median_time
 from forage.loop.runner import ACTIVITIES
@@ -124,7 +124,7 @@ def report(
         + "\n".join(part for part in sections if part)
         + f"\n<script>\n{(HERE / 'chart.js').read_text()}</script>\n</body></html>\n"
     )
-    checkpoint.write_atomically(path, lambda file: file.write(text.encode()))
+    archives.write_atomically(path, lambda file: file.write(text.encode()))
     return path
 
 

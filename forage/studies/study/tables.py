@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from forage.core import checkpoint
+from forage.core.storage import archives
 from forage.evaluation.statistics import Score, name_of_mean
 from forage.studies.study.summary import AGGREGATES, StudyResult, cautions
 
@@ -178,5 +178,5 @@ def csv_text(rows: Sequence[Sequence[object]]) -> str:
 
 def write_text(path: Path, text: str) -> Path:
     """Write a file as a whole, so that two processes may do it at once."""
-    checkpoint.write_atomically(path, lambda file: file.write(text.encode()))
+    archives.write_atomically(path, lambda file: file.write(text.encode()))
     return path

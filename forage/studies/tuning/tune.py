@@ -19,11 +19,11 @@ from forage.config.part_options import fields
 from forage.config.ranges import check_call
 from forage.config.resolve import resolve
 from forage.config.run_config import RunConfig
-from forage.core import checkpoint
 from forage.core.errors import RunInterrupted
 from forage.core.plain import dumps
 from forage.core.ports.checking import check_agent
 from forage.core.schedule import with_plain_numbers
+from forage.core.storage import archives
 from forage.core.types import ForageError
 from forage.evaluation.statistics import score
 from forage.runs import display as progress
@@ -163,7 +163,7 @@ def tune(
                 done = run_shared_trials(plan, trials, path, storage, note_batch)
                 new = len(told)
                 text = "".join(dumps(one._asdict()) + "\n" for one in done).encode()
-                checkpoint.write_atomically(rows, lambda file: file.write(text))
+                archives.write_atomically(rows, lambda file: file.write(text))
             found = {"best": best_trial(done)._asdict(), "trials": len(done)}
             found["complete"] = sum(trial.state == "complete" for trial in done)
         seconds = time.monotonic() - started

@@ -11,9 +11,9 @@ import gymnasium
 import numpy as np
 from jaxtyping import Int, PyTree, UInt8
 
-from forage.core import packing
 from forage.core.arrays import Spaces, check_alike, travelling
 from forage.core.host import LIFE_LOST, HostEnvironment, HostStep
+from forage.core.storage import packing
 from forage.core.types import ForageError, Step
 from forage.environments.adapters.gymnasium import saving
 from forage.environments.adapters.gymnasium.actions import Door

@@ -9,8 +9,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from forage.core import packing
 from forage.core.errors import ForageError
+from forage.core.storage import packing
 
 # Parts of every environment that hold no state of their own; `env` is the next layer, saved by itself.
 NOT_STATE = {"env", "spec", "metadata", "render_mode", "model", "mujoco_renderer", "_cached_spec"}
