@@ -19,6 +19,7 @@ from forage.core import prng, records
 from forage.core.checkpoint import load_tree as load_tree
 from forage.core.compiling import check_precision
 from forage.core.ports import Agent
+from forage.core.specs import spec_from_config
 from forage.core.sweep import best_member, members_of
 from forage.core.types import ForageError, Spec
 from forage.evaluation.statistics import interquartile_mean

@@ -28,6 +28,34 @@ for words in {commands!r}:
     assert loaded == [" ".join(words).split() for words in commands]
 
 
+TABLE = """shop,on_hand,day,order,profit,closed
+a,3,2024-01-01,small,1.5,no
+a,,2024-01-02,large,2.5,no
+a,5,2024-01-03,small,0.5,yes
+b,1,2024-01-01,large,1.0,no
+b,2,2024-01-02,small,2.0,yes
+"""
+COMPUTING = ("jax", "equinox", "optax", "scipy", "pandas")
+
+
+def test_tables_are_read_without_jax(tmp_path):
+    (tmp_path / "log.csv").write_text(TABLE)
+    commands = ["describe log.csv --action order", "convert log.csv log", "convert log.csv log.npz"]
+    commands += ["convert log.npz log.parquet", "convert log log2.npz"]
+    code = f"""
+import sys
+from forage.cli.entry import run
+for words in {commands!r}:
+    run(["data", *words.split()])
+    print("LOADED", *({{*{COMPUTING!r}}} & set(sys.modules)))
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=small.PATIENCE, cwd=tmp_path
+    )
+    assert result.returncode == 0, result.stderr
+    assert [line for line in result.stdout.splitlines() if line.startswith("LOADED")] == ["LOADED"] * len(commands)
+
+
 def test_help_loads_no_tables():
     code = "import sys; from forage.cli.entry import run; run(['--help']); print('LOADED', *sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=small.PATIENCE)

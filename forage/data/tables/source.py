@@ -165,14 +165,16 @@ class Source:
         if types.is_dictionary(kind):
             return self._texts(array)
         if types.is_boolean(kind) and not number:
-            return Texts(["no", "yes"], as_numpy(array.cast(self.arrow.int8()).fill_null(-1)).astype(np.int32))
+            return Texts(["no", "yes"], self._fill(array.cast(self.arrow.int8()), -1).astype(np.int32))
         if types.is_temporal(kind) and not types.is_duration(kind) and not types.is_time(kind):
-            return date_numbers(array.to_numpy(zero_copy_only=False).astype("datetime64[us]"))
+            moment = self.arrow.timestamp("us", getattr(kind, "tz", None))
+            times = self._fill(array.cast(moment, safe=False).cast(self.arrow.int64()), np.iinfo(np.int64).min)
+            return date_numbers(times.view("datetime64[us]"))
         if types.is_decimal(kind) or types.is_boolean(kind) or types.is_duration(kind) or types.is_time(kind):
             array = array.cast(self.arrow.int64() if not types.is_decimal(kind) else self.arrow.float64())
         if types.is_integer(array.type) or types.is_floating(array.type):
             numbers = array.cast(self.arrow.float64(), safe=False)
-            return as_numpy(numbers.fill_null(np.nan) if numbers.null_count else numbers)
+            return self._fill(numbers, np.nan)
         if types.is_string_view(kind):
             array = array.cast(self.arrow.string())
         if types.is_string(array.type) or types.is_large_string(kind):
@@ -180,9 +182,18 @@ class Source:
         raise ForageError(f"{self.path} has a column of {kind}, which is neither a number, a text nor a date.")
 
     def _texts(self, array: Any) -> Texts:
-        codes = array.indices
-        codes = codes.fill_null(-1) if codes.null_count else codes
-        return Texts([str(name).strip() for name in array.dictionary.to_pylist()], as_numpy(codes))
+        names = [str(name).strip() for name in array.dictionary.to_pylist()]
+        return Texts(names, self._fill(array.indices, -1))
+
+    def _fill(self, array: Any, missing: float) -> np.ndarray:
+        """Return numbers of Arrow as an array with this number for nulls. `fill_null` would import pandas."""
+        if not array.null_count:
+            return as_numpy(array)
+        whole = self.arrow.Array.from_buffers(
+            array.type, len(array), [None, array.buffers()[1]], offset=array.offset
+        )  # without the mask of nulls
+        valid = as_numpy(array.is_valid().cast(self.arrow.int8()))
+        return np.where(valid.view(bool), as_numpy(whole), np.asarray(missing, as_numpy(whole).dtype))
 
     def _numbers(self, name: str, cells: Cells, row: int) -> Float[np.ndarray, " row"]:
         """Return numbers of a column of Parquet, whose texts may be numbers."""
