@@ -58,6 +58,12 @@ def choose_text(
     if not getattr(kind, "texts", ()):
         if is_text_data(path):
             name = choice.name if isinstance(choice, PartChoice) else kind.__name__
+            first = next((row.fields for row in raw_rows(path) if not isinstance(row.fields, str)), {})
+            if kind_of_row(first, tuple(KINDS)) == "prompt":
+                raise ForageError(
+                    f"{data} has prompts, to which {name} writes the answers itself; they are an environment, "
+                    f"text:FILE or in Python the rows, with --rewards."
+                )
             raise ForageError(
                 f"{name} does not learn from recorded text, which {data} holds; sft learns from texts and messages, "
                 f"dpo from chosen and rejected answers."

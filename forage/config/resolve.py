@@ -499,6 +499,7 @@ def from_config(
     that is not known here; `where=None` does not check.
     """
     if where is not None:
+        config = reward_functions.find_moved_prompts(config, where)
         named = list(of_environment(environment)) if isinstance(environment, str) else []
         with guard_imports(where, config, *named):
             return from_config(config, environment, data, None, **given)

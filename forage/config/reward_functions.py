@@ -173,6 +173,22 @@ def has_messages(environment: str) -> bool:
     return environment.lower().startswith(TEXT) and is_file(target) and is_conversational(target)
 
 
+def find_moved_prompts(config: Mapping[str, Any], directory: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the configuration of a run that keeps its own prompts, and whose directory may have been moved."""
+    world = dict(config["environment"])
+    options = dict(world.get("options") or {})
+
+    def find(path: str) -> str:
+        moved = Path(directory) / Path(path).name
+        return os.path.abspath(moved) if path and not Path(path).exists() and moved.is_file() else path
+
+    if str(world.get("id", "")).startswith(TEXT):
+        world["id"] = TEXT + find(world["id"].removeprefix(TEXT))
+        if isinstance(options.get("evaluate"), str):
+            world["options"] = {**options, "evaluate": find(options["evaluate"])}
+    return {**config, "environment": world}
+
+
 def tokenizer_of(model: str) -> str | None:
     """Return the directory of the tokenizer of a model, a directory of Hugging Face's or a run; None without one."""
     from forage.core.records import read_config

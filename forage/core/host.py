@@ -270,6 +270,11 @@ class HostEnvironment(abc.ABC):
         return 0
 
     @property
+    def pass_length(self) -> int:
+        """Return the number of beginnings that training plays in passes, each once a pass; 0 where they are drawn."""
+        return 0
+
+    @property
     def difficulty(self) -> Float[np.ndarray, " number"]:
         """Return the estimated difficulty of each numbered beginning, from 0 to 1."""
         return np.zeros(self.num_starts, np.float32)

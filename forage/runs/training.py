@@ -8,7 +8,6 @@ import dataclasses
 import datetime
 import inspect
 import itertools
-import json
 import os
 import stat
 import tempfile
@@ -37,6 +36,7 @@ from forage.loop.runner import Runner
 from forage.memory.around import innermost
 from forage.memory.dataset import DataSet
 from forage.runs import display as progress
+from forage.runs import kept_rows
 from forage.runs.callbacks import Callback, check_callbacks
 from forage.runs.capacity import check_memory
 from forage.runs.changes import extend_setup, record_changes
@@ -104,10 +104,11 @@ def train(
     """Train an agent and return the run.
 
     `agent`: an agent, its name, or `None` for one that suits. `environment`: an id, a `forage.core.ports.Environment`,
-    a class, a function that makes one `gymnasium.Env`, or one that builds a batch on the host from a number of
-    environments. `steps` are of each seed: `500_000` or `"500k"`. `behaviour`, `rewards`, `memory`, `tasks`, `starts`:
-    parts for the ports, or their names. `rewards` may also be reward functions, which judge answers of text, or their
-    names, with `reward_weights`. `options`: those of the agent, such as `learning_rate=1e-3`, as in
+    a class, a function that makes one `gymnasium.Env`, one that builds a batch on the host from a number of
+    environments, or prompts as rows, such as `[{"prompt": ..., "answer": ...}, ...]` or a data set of Hugging Face's,
+    which the run's directory keeps. `steps` are of each seed: `500_000` or `"500k"`. `behaviour`, `rewards`, `memory`,
+    `tasks`, `starts`: parts for the ports, or their names. `rewards` may also be reward functions, which judge answers
+    of text, or their names, with `reward_weights`. `options`: those of the agent, such as `learning_rate=1e-3`, as in
     `agent_options`. `sweep={"learning_rate": [...]}`, `wrap=["frame-stack:4", "time-limit:200"]` (the first is
     innermost).
 
@@ -116,7 +117,7 @@ def train(
     is played but in `evaluate`, an environment of any kind with the same spaces. `held_out`: the share of its episodes
     that are measured and not learned from; 0.1 without any environment, else 0. Agents that learn from recorded text
     (`"sft"`, `"dpo"`, ...) take a file of rows, or the rows, as in `data=[{"messages": [...]}, ...]`, which the run's
-    directory keeps; `evaluate` may be a file of further rows that are measured.
+    directory keeps; `evaluate` may be a file of further rows, or rows, that are measured.
 
     `evaluation_actions`: `"sampled"`, as in training, or `"greedy"`, the most likely action; `"auto"` takes the one
     with the higher return in separate episodes. `evaluation_every`: the steps of each seed between evaluations of
@@ -155,6 +156,9 @@ def train(
     """
     arguments = locals()
     check_not_importing()
+    for name in kept_rows.FILES:
+        if (rows := kept_rows.read_argument(arguments[name], name)) is not None:
+            arguments[name] = rows
     check_call(train, {name: value for name, value in arguments.items() if name not in CHECKED_APART})
     said = {name: value for name, value in arguments.items() if value is not DEFAULTS.get(name, MISSING)}
     for option in options:
@@ -173,31 +177,25 @@ SETTINGS = tuple(name for name in STORED if name in DEFAULTS)
 """The arguments of `train` that do not affect learning, and that are stored with a run."""
 
 
-ROWS = "rows.jsonl"  # in a run's directory: rows of recorded text that were given in Python
-
-
-def train_on_rows(said: Mapping[str, Any]) -> Run:
-    """Train a new run from rows that are objects in Python, which its directory keeps as a file."""
-    try:
-        rows = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in said["data"])
-    except (TypeError, ValueError) as error:
-        raise ForageError(f"The data are rows that can be written as JSON, and one cannot: {error}.") from None
+def train_on_rows(said: Mapping[str, Any], rows: Mapping[str, Sequence[Any]]) -> Run:
+    """Train a new run from rows that are objects in Python, which its directory keeps as files."""
+    lines = {name: kept_rows.write_lines(each, name) for name, each in rows.items()}
     with tempfile.TemporaryDirectory(prefix="forage-") as folder:
-        file = Path(folder) / ROWS
-        file.write_text(rows, encoding="utf-8")
+        for name, text in lines.items():
+            (Path(folder) / kept_rows.FILES[name]).write_text(text, encoding="utf-8")
         try:
-            return start_run({**said, "data": str(file)}, rows)
+            return start_run(kept_rows.name_files(said, rows, Path(folder)), lines)
         except ForageError as error:
-            raise ForageError(str(error).replace(str(file), "The data")) from None
+            raise ForageError(kept_rows.without_files(str(error), Path(folder))) from None
 
 
-def start_run(said: Mapping[str, Any], rows: str = "") -> Run:
+def start_run(said: Mapping[str, Any], lines: Mapping[str, str] | None = None) -> Run:
     """Train a new run. `said`: arguments of `train`, those of a file and of a parent run among them.
 
-    `rows`: the content of its data set's file, if that is to lie in the run's directory.
+    `lines`: the content of files of rows that are to lie in the run's directory, by the argument that they are.
     """
-    if isinstance(said.get("data"), list | tuple):
-        return train_on_rows(said)
+    if rows := kept_rows.take_rows(said):
+        return train_on_rows(said, rows)
     given = dict(said)
     shown = progress.make_steady(given.pop("display", "auto"))
     called = check_callbacks(given.pop("callbacks")) if "callbacks" in given else []
@@ -229,9 +227,8 @@ def start_run(said: Mapping[str, Any], rows: str = "") -> Run:
     with hold_new_directory(path, lambda: session is None or session.learned_nothing):
         if directory is not None:  # once more: another process may have trained there meanwhile
             Run.check_free(path)
-        if rows:
-            (path / ROWS).write_text(rows, encoding="utf-8")
-            setup = dataclasses.replace(setup, memory=setup.memory.relocate(path.absolute() / ROWS))
+        if lines:
+            setup = kept_rows.keep_rows(setup, lines, path)
         config = setup.full_config()
         keep_own(config, None if parent is None else parent.config)
         write_json(path / "versions.json", version_record(setup, config))  # first, as it marks the directory as ours

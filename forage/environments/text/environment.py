@@ -37,6 +37,7 @@ INFO = ("format", "truth", "turns", "tokens", "overflow", "unfinished")
 FAILURES = "verifier_failures"  # the metric that counts answers without a verdict
 KINDS = 10  # of reasons for that which are told of, at most
 UNLIMITED = 2**31 - 1
+PASSES = 2**16  # different episodes that a row of a person's environment can begin
 ROLES = 2  # a caller of tools, and a solver
 RESPONSE = 512, 64  # tokens of an answer to a prompt of a file: with a tokenizer of a directory, and with Forage's own
 ROOM = 256, 64  # tokens of what tools answer to a text, likewise
@@ -310,6 +311,10 @@ class TextEnvironment(HostEnvironment):
         return self.problems
 
     @property
+    def pass_length(self) -> int:
+        return self.problems if self.prompts is not None else self.worlds[0].rows_to_learn
+
+    @property
     def hints(self) -> float:
         return self.hinted
 
@@ -397,7 +402,10 @@ class TextEnvironment(HostEnvironment):
         return self._stack_contexts()
 
     def _begin(self, index: int, seed: int, number: int | None, hint: float) -> PyTree[np.ndarray]:
-        self._begin_at(index, self._draw_start(seed) if number is None else self._numbered_start(number), hint)
+        start = self._draw_start(seed) if number is None else self._numbered_start(number)
+        if number is not None and (rows := self.worlds[0].rows_to_learn):
+            start = Start(self.levels[0], number + rows * (seed % PASSES))  # the row, and the chance in it
+        self._begin_at(index, start, hint)
         return self._one(index)
 
     # Steps

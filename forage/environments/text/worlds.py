@@ -70,6 +70,7 @@ class World(ABC):
     names: tuple[str, ...] = ()  # of the numbers that are told beside (`Said.told`)
     known: bool = True  # an expert's texts show how long an episode is
     waits: bool = False  # a reply waits for another process or for the network, so that several are asked at a time
+    rows_to_learn: int = 0  # rows of a person's environment that training plays in passes
     pays: str = ""  # the name of its own reward, which counts beside reward functions; empty: they take its place
     toolbox: Toolbox | None = None  # the tools that may be called
     played: Any = None  # a person's object that plays the episode, for reward functions to look at

@@ -393,6 +393,10 @@ class Pool(HostEnvironment):
         return self.told["num_starts"]
 
     @property
+    def pass_length(self) -> int:
+        return self.told["pass_length"]
+
+    @property
     def difficulty(self) -> Float[np.ndarray, " number"]:
         return self.told["difficulty"]
 

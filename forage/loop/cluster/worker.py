@@ -47,6 +47,7 @@ TOLD = (
         "returns",
         "seeded",
         "num_starts",
+        "pass_length",
         "difficulty",
     ),
     *("hints", "max_answer_tokens", "frames_per_second", "info_names"),

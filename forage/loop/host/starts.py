@@ -257,6 +257,7 @@ class HostStarts:
         self.drawn, self.studied = jit_shared(same, draw_tasks, static_argnums=5), jit_shared(same, teach_tasks)
         self.heeded, self.joined = jit_shared(same, call_on_step), jit_shared(same, onward)
         self.num_envs = environment.num_envs
+        self.seed, self.order = int(seed), (-1, np.zeros(0, int))  # of the run; a pass, and the order of it
         self.saved: dict[int, bytes] = {}
         self.state: HostStartsState = jax.jit(self.initial, compiler_options=known_options(QUICK))(prng.key(seed))
         self.seen: list[Seen] = []
@@ -396,6 +397,7 @@ class HostStarts:
         key, ticket, start_ids = self.begin(self.now, self.state.part, self.world, self.state.key, index, task)
         ticket, start_ids, task = jax.device_get((ticket, start_ids, task))
         observation = jax.tree.map(np.copy, observation)
+        groups = index // self.size
         for index in np.flatnonzero(over).tolist():
             number = int(ticket.number[index])
             if number == FRESH and not (stands[index] or self.anew):
@@ -404,7 +406,7 @@ class HostStarts:
                 hint = 0.0 if task.hint is None else round(float(task.hint[index]), 6)
                 seen = self.environment.begin(index, int(ticket.seed[index]), int(task.number[index]), hint)
             elif number == FRESH and self.anew:
-                seen = self.environment.begin(index, int(ticket.seed[index]))
+                seen = self.environment.begin(index, int(ticket.seed[index]), self.number_in_pass(int(groups[index])))
             else:
                 seen = self.environment.put(index, None if number == FRESH else unpack_state(self.saved[number]))
             if self.world.max_answer_tokens and np.any(ticket.prefix[index]):
@@ -419,6 +421,16 @@ class HostStarts:
         begun = np.int32(self.state.begun + over.sum())
         self.state = self.state._replace(key=key, start_ids=start_ids, begun=begun, tasks=tasks)  # pyrefly: ignore[bad-argument-type]
         return observation
+
+    def number_in_pass(self, group: int) -> int | None:
+        """Return the number of a group's beginning where these are played in passes, each in an order by the seed."""
+        count = self.environment.pass_length
+        if not count:
+            return None
+        turn, place = divmod(group, count)
+        if (turn, count) != (self.order[0], len(self.order[1])):
+            self.order = turn, np.random.default_rng([self.seed, turn]).permutation(count)
+        return int(self.order[1][place])
 
     def report(
         self,

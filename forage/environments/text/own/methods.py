@@ -54,7 +54,10 @@ class Methods(World):
         native: Native | None = None,
     ):
         self.target, self.turns, self.taken, self.instruct = target, turns, 0, instruct
-        self.rows = reset_rows(rows)
+        rows = reset_rows(rows)
+        self.held_rows = [row for place, row in enumerate(rows) if place % 10 == 0]
+        self.train_rows = [row for place, row in enumerate(rows) if place % 10] or self.held_rows
+        self.rows_to_learn = len(self.train_rows)
         self.object = make_checked("environment", target, load_class(target), options or {})
         self.played = self.object
         self.pays = type(self.object).__name__ if hasattr(self.object, "get_reward") else ""
@@ -71,13 +74,11 @@ class Methods(World):
         return self.describe(self.prompt(row.get("prompt"), said))
 
     def columns(self, level: int) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for row in self.rows for name in row))
+        return tuple(dict.fromkeys(name for row in (*self.train_rows, *self.held_rows) for name in row))
 
     def row_of(self, start: Start) -> Row:
         """Return the row of a start: each tenth is held out from training; none without rows."""
-        held_out = [row for place, row in enumerate(self.rows) if place % 10 == 0]
-        training = [row for place, row in enumerate(self.rows) if place % 10] or held_out
-        found = held_out if start.split == "held-out" else training
+        found = self.held_rows if start.split == "held-out" else self.train_rows
         return found[start.number % len(found)] if found else {}
 
     def prompt(self, given: Any, said: str | None) -> str | Dialogue:
