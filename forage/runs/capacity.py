@@ -9,13 +9,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import jax
 import numpy as np
 
+from forage.config.run_config import RunConfig
 from forage.core import prng
 from forage.core.checkpoint import Bytes, is_key
 from forage.core.ports import Agent
+from forage.core.spaces import Tokens
 from forage.core.types import ForageError, Spec
+from forage.environments.text.own.prompts import is_file
 from forage.loop.runner import Runner
 
 PARTS = {
@@ -111,6 +115,44 @@ def check_update(
     )
 
 
+def shorter_answers(setup: RunConfig, needed: Mapping[str, int], free: int | None) -> int | None:
+    """Return the number of tokens of an answer with which a run fits into the free memory, a half, a quarter and so on.
+
+    `None` where the default of prompts of a file fits, where the option `response` is given, and where none fits.
+    """
+    prefix, _, target = str(setup.environment_config.get("id", "")).partition(":")
+    given = setup.environment_config.get("options") or {}
+    longest = getattr(setup.spec.action_space, "length", 0)
+    agent = setup.agent
+    if free is None or prefix != "text" or not is_file(target) or {"response", "chunk"} & given.keys():
+        return None
+
+    if not working_bytes(agent, setup.spec):
+        return None
+    state = state_shapes(agent, setup.spec)
+
+    def fits(response: int) -> bool:
+        spec = with_answers(setup.spec, response, "context" not in given)
+        return peak_bytes(needed, agent.working_bytes(spec, state)) <= free
+
+    if fits(longest):
+        return None
+    return next((one for part in range(1, 6) if (one := longest >> part) >= SHORTEST and fits(one)), None)
+
+
+def with_answers(spec: Spec, response: int, grows: bool) -> Spec:
+    """Return the spec of texts with answers of `response` tokens. `grows`: contexts of several turns hold them too."""
+    action, observed = spec.action_space, spec.observation_space
+    assert isinstance(action, Tokens) and isinstance(observed, gymnasium.spaces.Dict)
+    context = observed["context"]
+    assert isinstance(context, Tokens)
+    less = (action.length - response) * ((spec.horizon or 1) - 1) if grows else 0
+    shorter = Tokens(response, action.vocabulary, end=action.ends)
+    read = Tokens(max(context.length - less, 1), context.vocabulary, end=context.ends)
+    spaces = gymnasium.spaces.Dict({**observed.spaces, "context": read, "reference": shorter})
+    return dataclasses.replace(spec, observation_space=spaces, action_space=shorter)
+
+
 def use_words(needed: Mapping[str, int], working: Mapping[str, int]) -> list[str]:
     """Return the uses of a run's memory with their sizes, largest first."""
     uses = {"weights and optimiser": needed["agent"], "weights as they were read": working.get("files", 0)}
@@ -137,6 +179,7 @@ def memory_lines(runner: Runner) -> list[str]:
     return [f"memory: {byte_text(needed)}, {each}" + (f" for each of {seeds} seeds" if seeds > 1 else "")]
 
 
+SHORTEST = 16  # tokens of an answer, if memory allows no more
 WORTH_SAYING = 10**8
 """The bytes from which the start of a run states a memory's size."""
 

@@ -38,7 +38,7 @@ from forage.memory.dataset import DataSet
 from forage.runs import display as progress
 from forage.runs import kept_rows
 from forage.runs.callbacks import Callback, check_callbacks
-from forage.runs.capacity import check_memory
+from forage.runs.capacity import bytes_of, check_memory, free_on, shorter_answers
 from forage.runs.changes import extend_setup, record_changes
 from forage.runs.checkpoints import check_keeping, take_kept
 from forage.runs.joining import lead, runner_on
@@ -208,15 +208,29 @@ def start_run(said: Mapping[str, Any], lines: Mapping[str, str] | None = None) -
 
     # Configuration and runner
     specs: list[Spec] = []
+
+    def configure() -> RunConfig:
+        found = dataclasses.replace(resolve(**given, on_spec=specs.append), **settings)
+        if parent is None:
+            return found
+        return continue_parent(found, parent, with_memory, own_behaviour=given.get("behaviour") is not None)
+
     with blame_spaces(parent, specs):
-        setup = dataclasses.replace(resolve(**given, on_spec=specs.append), **settings)
-        if parent is not None:
-            setup = continue_parent(setup, parent, with_memory, own_behaviour=given.get("behaviour") is not None)
+        setup = configure()
         if directory is not None:
             Run.check_free(Path(directory))
         if setup.devices and not setup.on_device:
             raise ForageError(f"{setup.name} runs on the host, where one device learns; leave out devices.")
         runner = build_runner(setup, setup.devices, leading, shown.note)
+        if shorter := shorter_answers(setup, bytes_of(runner), free_on(runner.devices)):
+            runner.close()
+            given["environment_options"] = {**(given.get("environment_options") or {}), "response": shorter}
+            shown.note(
+                f"Answers have at most {shorter} tokens, as longer ones would not fit into the free memory; "
+                f"--env.response sets another number."
+            )
+            setup = configure()
+            runner = build_runner(setup, setup.devices, leading, shown.note)
         check_resources(setup, runner)
         inheritance = None if parent is None else make_inheritance(parent, setup, runner, with_memory)
     setup = complete_settings(setup, runner, inheritance)

@@ -108,35 +108,45 @@ def memory_of(
 ) -> dict[str, int]:
     """Predict the bytes of a run of a language agent by their use, with `peak` and `free`.
 
+    `response` is there where the default number of an answer's tokens would not fit: the number that does.
+
     Nothing is allocated, and no weights are read but for their sizes. Raise `ForageError` if the run will not fit.
     """
-    setup = resolve(
-        agent,
-        environment,
-        steps=LONG,
-        seeds=seeds,
-        agent_options=agent_options,
-        environment_options=environment_options,
-    )
+
+    def configure(**own: Any) -> RunConfig:
+        options = {**(environment_options or {}), **own}
+        return resolve(
+            agent, environment, steps=LONG, seeds=seeds, agent_options=agent_options, environment_options=options
+        )
+
+    setup = configure()
     setup.learner().check()
     made, spec = setup.agent, setup.spec
-    working = capacity.working_bytes(made, spec)
-    if not working:
+    if not capacity.working_bytes(made, spec):
         return {}
-    state = capacity.state_shapes(made, spec)
-    needed = {"agent": seeds * capacity.tree_bytes(state)}
+    needed = {"agent": seeds * capacity.tree_bytes(capacity.state_shapes(made, spec))}
     devices = jax.local_devices()[:1]
     free = capacity.free_on(devices)
+    if shorter := capacity.shorter_answers(setup, needed, free):
+        setup = configure(response=shorter)
+        made, spec = setup.agent, setup.spec
+    working = capacity.working_bytes(made, spec)
     capacity.check_update(made, spec, needed, working, free, capacity.device_words(devices))
     found = {"state": needed["agent"], **working, "peak": capacity.peak_bytes(needed, working)}
+    found |= {"response": shorter} if shorter else {}
     return found if free is None else found | {"free": free}
 
 
 def memory_line(found: dict[str, int]) -> str:
     """Return a predicted memory as a line of text."""
-    uses = [f"{use} {capacity.byte_text(size)}" for use, size in found.items() if use not in ("peak", "free")]
+    uses = [
+        f"{use} {capacity.byte_text(size)}" for use, size in found.items() if use not in ("peak", "free", "response")
+    ]
     free = f" of {capacity.byte_text(found['free'])} that are free" if "free" in found else ""
-    return f"memory: about {capacity.byte_text(found['peak'])}{free}: {', '.join(uses)}"
+    words = f"memory: about {capacity.byte_text(found['peak'])}{free}: {', '.join(uses)}"
+    if "response" not in found:
+        return words
+    return f"{words}; with answers of at most {found['response']} tokens, as longer ones would not fit (--env.response)"
 
 
 def check_gpus(asked: int | None) -> None:

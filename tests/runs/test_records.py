@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 from types import SimpleNamespace
+from typing import Any
 
 import gymnasium
 import jax
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import forage
 from forage.config import part_options
 from forage.config.resolve import resolve
 from forage.core import checkpoint
@@ -29,12 +31,13 @@ from forage.rewards.bonuses.rnd import RND
 from forage.rewards.environment import EnvironmentReward
 from forage.rewards.scaling import Scale
 from forage.rewards.weighted import WeightedRewards
-from forage.runs import capacity, session
+from forage.runs import capacity, session, training
 from forage.runs import display as progress
 from forage.runs import provenance as versions
 from forage.runs.curve import CurveRows, read_rows
 from forage.runs.run import score_data
 from forage.runs.scoring import cut_sentence
+from forage.studies import plan
 
 
 def test_several_rewards_are_worth_what_their_weights_say():
@@ -231,3 +234,54 @@ def test_a_checkout_that_is_not_installed_has_a_version(monkeypatch):
 
     monkeypatch.setattr(importlib.metadata, "version", missing)
     assert package_version("forage-rl") == "a checkout"
+
+
+SMALL: dict[str, Any] = {"num_envs": 4, "group_size": 2}
+
+
+def score(completions: Any) -> list[float]:
+    return [0.0] * len(completions)
+
+
+@pytest.fixture
+def prompts(tmp_path):
+    """Return a run on prompts of a file."""
+    (tmp_path / "p.jsonl").write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
+    setup = resolve("grpo", f"text:{tmp_path / 'p.jsonl'}", agent_options=SMALL, seeds=1, rewards=score)
+    assert setup.spec.action_space.length == 64
+    return setup
+
+
+def peak_of(setup, response):
+    spec = capacity.with_answers(setup.spec, response, True)
+    state = capacity.state_shapes(setup.agent, spec)
+    return capacity.peak_bytes({"agent": 0}, setup.agent.working_bytes(spec, state))
+
+
+def test_answers_to_prompts_are_as_long_as_memory_allows(prompts):
+    """The default of an answer's tokens is halved until the run fits; a number that is given stays."""
+    sizes = {response: peak_of(prompts, response) for response in (64, 32, 16)}
+    frees = (None, sizes[64], sizes[64] - 1, sizes[32] - 1, sizes[16] - 1)
+    found = [capacity.shorter_answers(prompts, {"agent": 0}, free) for free in frees]
+    assert found == [None, None, 32, 16, None]
+    for option in ("response", "chunk"):
+        options = prompts.environment_config["options"] | {option: 8}
+        fixed = dataclasses.replace(prompts, environment_config=prompts.environment_config | {"options": options})
+        assert capacity.shorter_answers(fixed, {"agent": 0}, 1) is None
+
+
+@pytest.mark.thorough
+def test_a_plan_and_a_run_say_that_answers_are_shorter(prompts, monkeypatch, tmp_path, capsys):
+    state = capacity.tree_bytes(capacity.state_shapes(prompts.agent, prompts.spec))
+    monkeypatch.setattr(capacity, "free_on", lambda devices: state + peak_of(prompts, 64) - 1)
+    of_environment = {"rewards": prompts.environment_config["options"]["rewards"]}
+    line = plan.memory_line(plan.memory_of("grpo", prompts.environment_config["id"], SMALL, of_environment))
+    assert line.endswith("with answers of at most 32 tokens, as longer ones would not fit (--env.response)")
+    needed = capacity.bytes_of(prompts.runner())
+    monkeypatch.setattr(training, "free_on", lambda devices: sum(needed.values()) + peak_of(prompts, 64) - 1)
+    monkeypatch.setattr(training, "check_memory", lambda runner, names: None)
+    given = {"agent_options": SMALL, "seeds": 1, "rewards": score, "steps": 4, "evaluation_episodes": 1}
+    run = forage.train("grpo", prompts.environment_config["id"], directory=tmp_path / "run", display="plain", **given)
+    said = capsys.readouterr()
+    assert "Answers have at most 32 tokens, as longer ones would not fit" in said.out + said.err
+    assert run.config["environment"]["options"]["response"] == 32

@@ -20,6 +20,7 @@ refuses one that does not fit, with options that would.
   --seeds N              number of seeds, in a native environment; default 1
   --OPTION VALUE         any option of the agent (forage train AGENT --help)
   --env.OPTION VALUE     any field or option of the environment
+  --rewards a.py:f,...   functions that judge answers to prompts of a file
   --json                 print one JSON object instead
 
 Examples
@@ -40,8 +41,10 @@ def run(positional: list[str], words: options.Words) -> None:
     asked = options.parse("cores", words.pop("cores", "1,2,4,8,16,32,64"), tuple[int, ...])
     numbers = {name: options.parse(name, words.pop(name), int) for name in ("seeds", "gpus") if name in words}
     of_environment = environment_options(words)
+    if "rewards" in words:
+        of_environment["rewards"] = str(words.pop("rewards")).split(",")
     agent_options = options.fill(words, fields, "", agent)
-    nothing_left(words, "plan", ["cores", "gpus", "seeds", "json", *(field.name for field in fields)])
+    nothing_left(words, "plan", ["cores", "gpus", "rewards", "seeds", "json", *(field.name for field in fields)])
     from forage.runs.training import use_compilation_cache
     from forage.studies.plan import check_gpus, memory_line, memory_of, plan, plan_lines
 

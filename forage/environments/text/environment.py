@@ -124,7 +124,7 @@ class TextEnvironment(HostEnvironment):
             turns: Texts that are written in an episode, at most; 0 for 1, 3 with tools, 10 in games.
             context: Tokens that are read at most; 0 for what the texts take.
             response: Tokens that an answer has at most; 0 for what the references take, and for prompts of a file 512,
-                or 64 with Forage's own tokenizer.
+                64 with Forage's own tokenizer, or less where a run would not fit into the free memory, as it then says.
             tokenizer: `forage`, or a directory that has one.
             chat: Texts are put into the tokenizer's chat template; a context is what it gives for the whole dialogue.
             system: With chat, the system prompt of conversations that have none.
