@@ -149,6 +149,8 @@ PARTS = {
         "hints": "forage_papers.tasks.hints:Hints",
         "seele": "forage_papers.tasks.seele:Seele",
         "phases": "forage_papers.tasks.phases:Phases",
+        "siri": "forage_papers.tasks.answer_limits:SIRI",
+        "fastcurl": "forage_papers.tasks.answer_limits:FastCuRL",
     },
     "starts": {
         "latent-go-explore": "forage_papers.starts.latent_go_explore:LatentGoExplore",

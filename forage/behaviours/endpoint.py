@@ -195,7 +195,8 @@ class Endpoint(Behaviour):
         self.check_temperature(temperature)
         seed = np.random.SeedSequence([scene.seed, int(scene.clock.steps), index]).generate_state(1)[0] >> 1
         prompt = tuple((context[context != Tokens.PAD] - 1).tolist())
-        asked = AnswerRequest(prompt, seen["reference"].shape[1], temperature, int(seed))
+        most = int(seen["room"][index]) if "room" in seen else seen["reference"].shape[1]
+        asked = AnswerRequest(prompt, most, temperature, int(seed))
         return complete(self.server, asked, self.reader(scene.spec))
 
     def complain(self, row: int, reason: str, num_envs: int) -> None:

@@ -322,7 +322,8 @@ class RunConfig:
         batch = self.environment(1)
         try:
             starts = self.starts
-            world = HostedEnvironment.from_environment(batch, self.spec, starts.repeats, not same, starts.follows_steps)
+            tasks = None if same else self.tasks
+            world = HostedEnvironment.from_environment(batch, self.spec, starts.repeats, tasks, starts.follows_steps)
             check_starts(self.agent, self.spec, world, self.tasks, starts)
             if self.starts.repeats and not batch.seeded:
                 raise ForageError(

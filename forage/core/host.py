@@ -284,6 +284,26 @@ class HostEnvironment(abc.ABC):
         """Return the largest share of a reference solution that `begin` can give as a hint; 0 where it gives none."""
         return 0.0
 
+    @property
+    def prompt_lengths(self) -> Int[np.ndarray, " number"]:
+        """Return the number of tokens of the prompt of each numbered beginning; zeros without prompts."""
+        return np.zeros(self.num_starts, np.int32)
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """Return the limits of an episode that `limit` may lower, by name, with their largest values."""
+        return {}
+
+    def limit(self, index: int, values: Mapping[str, int]) -> None:
+        """Lower limits of the episodes that `begin` starts in environment `index`; others are at their largest."""
+        for name, value in values.items():
+            if not 1 <= value <= self.limits.get(name, 0):
+                raise ForageError(f"{self.name} has a limit {name} of {self.limits.get(name, 0)}, not of {value}.")
+        self._limit(index, values)
+
+    def _limit(self, index: int, values: Mapping[str, int]) -> None:  # noqa: B027 (most have no limits)
+        """Set the limits of the next episodes."""
+
     def begin(self, index: int, seed: int, number: int | None = None, hint: float = 0.0) -> PyTree[np.ndarray]:
         """Begin a new episode in environment `index`, and return its first observation, without the environment axis.
 

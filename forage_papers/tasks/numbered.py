@@ -7,9 +7,10 @@ rollout, the best problem first; or it is an epoch, in which each problem comes 
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
-import equinox
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
@@ -97,6 +98,14 @@ class NumberedProblems(Tasks):
         """Return the share of a problem's solution that is given away; `None` for a part without hints."""
         return None
 
+    def limits(self, own: Any) -> dict[str, Int[Array, ""]]:
+        """Return the limits of the next episodes, by name: of turns, context or response."""
+        return {}
+
+    def restarts(self, before: Any, own: Any) -> Bool[Array, ""] | bool:
+        """Return whether an epoch begins before the last one is over, by the part's states before and after."""
+        return False
+
     def init(self, key: Key[Array, ""], environment: Any) -> NumberedState:
         own = self.first(environment)
         queue, length = self.queue(own, key, environment, jnp.zeros(environment.num_starts, bool))
@@ -116,7 +125,7 @@ class NumberedProblems(Tasks):
         again = jnp.searchsorted(jnp.cumsum(state.owed), slot, side="right").astype(jnp.int32)
         fresh = state.queue[(state.place + slot - total) % environment.num_starts]
         number = jnp.where(slot < total, jnp.minimum(again, environment.num_starts - 1), fresh)
-        return task(environment, number, self.hint(state.own, number))
+        return task(environment, number, self.hint(state.own, number), self.limits(state.own))
 
     def report(self, state: NumberedState, rollout: Experience, review: RolloutReport) -> NumberedState:
         environment: Any = review.environment
@@ -126,7 +135,9 @@ class NumberedProblems(Tasks):
         at = jnp.zeros_like(state.queue).at[state.queue].set(jnp.arange(environment.num_starts, dtype=jnp.int32))
         # An epoch is over where too few problems are left for another rollout; these come first in the next one.
         left = (at >= place) & (at < state.length) & self.epochs
-        over = (place + used > state.length) | (not self.epochs)
+        anew = jnp.bool_(self.restarts(state.own, own))
+        over = (place + used > state.length) | (not self.epochs) | anew
+        left &= ~anew
         queue, length = self.queue(own, review.key, environment, left)
         return NumberedState(
             self.owes(own, environment),
@@ -137,13 +148,17 @@ class NumberedProblems(Tasks):
         )
 
 
-def task(environment: Any, number: Int[Array, ""], hint: Float[Array, ""] | None = None) -> PyTree[Array | None]:
-    """Return the task of a problem, shaped like the environment, with a hint or without."""
-    blank = jax.tree.map(lambda _: None, environment)
-    chosen = equinox.tree_at(lambda tree: tree.number, blank, jnp.int32(number), is_leaf=lambda x: x is None)
-    if hint is None:
-        return chosen
-    return equinox.tree_at(lambda tree: tree.hint, chosen, jnp.float32(hint), is_leaf=lambda x: x is None)
+def task(
+    environment: Any,
+    number: Int[Array, ""] | None,
+    hint: Float[Array, ""] | None = None,
+    limits: Mapping[str, Int[Array, ""]] | None = None,
+) -> PyTree[Array | None]:
+    """Return the task of a problem, shaped like the environment, with a hint and limits or without."""
+    chosen = {"number": None if number is None else jnp.int32(number)}
+    chosen["hint"] = None if hint is None else jnp.float32(hint)
+    chosen |= {name: jnp.int32(value) for name, value in (limits or {}).items()}
+    return dataclasses.replace(jax.tree.map(lambda _: None, environment), **chosen)
 
 
 def rollout_outcomes(rollout: Experience, review: RolloutReport, numbered: int) -> ProblemOutcomes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import equinox
@@ -28,11 +29,21 @@ class Phases(Tasks):
         Phases("length", (0.5, 1.5), times=(50_000,))
         Phases("reward", (river_swim().reward, river_swim(small=1.0, large=5e-4).reward), times=(50_000,))
 
-    Evaluation is in the first phase: it is apart from training and has no clock of its own.
+    Of a text environment the field is a limit: `turns` of an episode, tokens of the `context` that turns after the
+    first read, or tokens of a `response`, for which observations need `--env.room true`. A step is a turn there.
+
+    Evaluation is in the first phase, of text without limits: it is apart from training and has no clock of its own.
 
     Source: Jaksch, Ortner and Auer (2010), "Near-optimal Regret Bounds for Reinforcement Learning", section 6, where
     an MDP changes some number of times; Padakandla (2021), "A Survey of Reinforcement Learning Algorithms for
     Dynamically Varying Environments" (arXiv 2005.10619).
+
+    A limit on turns that rises is ScalingInter-RL, of Xi et al. (2025), "AgentGym-RL: Training LLM Agents for
+    Long-Horizon Decision Making through Multi-Turn Reinforcement Learning", arXiv 2509.08755: the authors' program
+    (`StepRoundsScheduler` of `ray_trainer.py`) raises it after each 100 updates. With the agent `raft` it is the
+    schedule of TTI, of Shen et al. (2025), "Thinking vs. Doing: Agents that Reason by Scaling Test-Time Interaction",
+    arXiv 2506.07976: 10, 20 and 30 turns, from the first, second and fourth of 15 iterations on (the authors'
+    `webvoyager_train.sh`).
     """
 
     example: ClassVar[str] = (
@@ -40,6 +51,7 @@ class Phases(Tasks):
     )
     ranges: ClassVar[Ranges] = {"times": Range(1), "values": Range()}
 
+    on_host: ClassVar[bool] = True
     adapts: ClassVar[bool] = True
 
     field: str = equinox.field(static=True)  # which field of the environment changes
@@ -59,6 +71,7 @@ class Phases(Tasks):
 
     def check(self, environment: Environment) -> None:
         """Raise `ForageError` for a field that the environment does not have, or values that do not fit it."""
+        check_limits(type(self).__name__, environment, self.field, self.values)
         current = value_of(environment, self.field)
         for value in self.values:
             if np.shape(value) != np.shape(current):
@@ -91,3 +104,28 @@ class Phases(Tasks):
 
     def report(self, state: Int[Array, ""], rollout: Experience, review: RolloutReport) -> Int[Array, ""]:
         return state + rollout.terminated.size
+
+
+def check_limits(part: str, environment: Any, field: str, values: Sequence[Any]) -> None:
+    """Raise `ForageError` if an environment on the host has no such limit, or a smaller one."""
+    if not hasattr(environment, "num_starts"):  # a native one
+        return
+    known = [name for name in ("turns", "context", "response") if isinstance(getattr(environment, name), np.integer)]
+    name = environment.spec.name
+    if field not in known:
+        room = (
+            "context" in environment.observation_space.spaces
+            if hasattr(environment.observation_space, "spaces")
+            else False
+        )
+        can = f"there {part} sets {' and '.join(known)}" if known else f"{part} sets none of its fields"
+        more = "; --env.room true lets it set response" if room and field == "response" else ""
+        raise ForageError(
+            f"{name} runs on the host, where {part} sets limits of texts, and it has no limit {field}: {can}{more}."
+        )
+    most = int(getattr(environment, field))
+    for value in values:
+        if not 1 <= value <= most:
+            raise ForageError(
+                f"{part} sets {field} of {name} to {value:g}, which has 1 to {most}; give values in between."
+            )

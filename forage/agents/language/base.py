@@ -302,29 +302,30 @@ class LanguageAgent(Agent):
 
     def act(self, state: LanguageState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         """Write an answer. Under `vmap`, all answers are written in one pass of the model."""
-        new = inputs.observation["reference"].shape[-1]
+        new, room = inputs.observation["reference"].shape[-1], inputs.observation.get("room")
         temperature = jnp.broadcast_to(jnp.asarray(self.temperature if inputs.explore else 0.0, jnp.float32), (new,))
 
-        def many(state: LanguageState, context: Array, keys: Array, temperature: Array) -> tuple[Array, Array]:
-            return self.write_answers(state, context, keys, temperature, new, inputs.explore)
+        def many(state: LanguageState, *rows: Any) -> tuple[Array, Array]:
+            context, keys, temperature, room = rows
+            return self.write_answers(state, context, keys, temperature, new, inputs.explore, room)
 
         @jax.custom_batching.custom_vmap
-        def one(state: LanguageState, context: Array, key: Array, temperature: Array) -> tuple[Array, Array]:
-            tokens, log_p = many(state, context[None], key[None], temperature[None])
+        def one(state: LanguageState, *row: Any) -> tuple[Array, Array]:
+            tokens, log_p = many(state, *jax.tree.map(lambda x: x[None], row))
             return tokens[0], log_p[0]
 
         @one.def_vmap
-        def _(size: int, batched: Any, state: LanguageState, context: Array, key: Array, temperature: Array) -> Any:
+        def _(size: int, batched: Any, state: LanguageState, *row: Any) -> Any:
             def lay_out(x: Array, along: bool) -> Array:
                 return x if along else jnp.broadcast_to(x, (size, *x.shape))
 
             if any(jax.tree.leaves(batched[0])):
                 raise ForageError("The policies of several seeds write in turn; train them on the host.")
-            each = (lay_out(x, along) for x, along in zip((context, key, temperature), batched[1:], strict=True))
-            return many(state, *each), (True, True)
+            return many(state, *jax.tree.map(lay_out, row, tuple(batched[1:]))), (True, True)
 
         acting = state._replace(optimiser=(), reference=())
-        tokens, log_p = one(acting, inputs.observation["context"], jax.random.key_data(inputs.key), temperature)
+        key = jax.random.key_data(inputs.key)
+        tokens, log_p = one(acting, inputs.observation["context"], key, temperature, room)
         return tokens, inputs.hidden, Aux(log_p, temperature)
 
     def write_answers(
@@ -335,9 +336,13 @@ class LanguageAgent(Agent):
         temperature: Float[Array, "row new"],
         new: int,
         explore: bool,
+        room: Int[Array, " row"] | None = None,
     ) -> tuple[Int[Array, "row new"], Float[Array, "row new"]]:
-        """Return an answer to each context, tokens counted from 1, and their log-probabilities."""
-        return answers(state, context, keys, self.sampling(temperature[..., None]), new)
+        """Return an answer to each context, tokens counted from 1, and their log-probabilities.
+
+        `room`: the number of tokens that each may have; `None`: `new`.
+        """
+        return answers(state, context, keys, self.sampling(temperature[..., None]), new, room)
 
     def rows(self, batch: Batch) -> AnswerRows:
         """Return the answers of a rollout, turn after turn, one a row."""
@@ -471,8 +476,12 @@ def answers(
     keys: Array,
     sampling: Sampling,
     new: int,
+    room: Int[Array, " row"] | None = None,
 ) -> tuple[Int[Array, "row new"], Float[Array, "row new"]]:
-    """Write an answer to each context, and return its tokens, counted from 1, and their log-probabilities."""
+    """Write an answer to each context, and return its tokens, counted from 1, and their log-probabilities.
+
+    `room`: the number of tokens that each may have; `None`: `new`.
+    """
     there, tokens = context != Tokens.PAD, jnp.maximum(context - 1, 0)
     network = state.network
     hidden, cache = network.extend(network.cache(*tokens.shape), tokens, there)
@@ -488,5 +497,6 @@ def answers(
         state.known,
         grow=True,
         silent=~there.any(1),
+        room=room,
     )
     return jnp.where(written.mask, written.tokens + 1, Tokens.PAD), written.log_probability

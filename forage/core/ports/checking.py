@@ -259,7 +259,7 @@ def counts_from_zero(space: spaces.Space[Any]) -> bool:
 
 def is_text(space: spaces.Space[Any]) -> bool:
     """Return whether observations are prompts for answers in text."""
-    return isinstance(space, spaces.Dict) and set(space.spaces) - {"role"} == {"context", "reference"}
+    return isinstance(space, spaces.Dict) and set(space.spaces) - {"role", "room"} == {"context", "reference"}
 
 
 def open_entry(space: spaces.Space[Any]) -> str:

@@ -59,9 +59,12 @@ class Tasks(Part):
     """`report` needs the agent's value estimates of the rollout; they are computed only for such parts."""
 
     on_host: ClassVar[bool] = False
-    """It chooses among the numbered beginnings of an environment on the host: its tasks set `Hosted.number`, and may
-    set `Hosted.hint` (see `forage.loop.host.starts`). Episodes of one group (`Starts.group`) get one task.
+    """It works on the host, too, where its tasks set the number of an episode's beginning, a hint or limits
+    (`forage.loop.host.starts.HostedEnvironment`). Episodes of one group (`Starts.group`) get one task.
     """
+
+    reads_prompts: ClassVar[bool] = False
+    """It needs the lengths of prompts (`HostedEnvironment.lengths`); they are computed only for such parts."""
 
     def evaluation(self) -> Tasks:
         """Return the tasks that evaluation plays: these, unless there are others for test."""

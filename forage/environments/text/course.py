@@ -22,6 +22,17 @@ WAITED = WorldReply("", 0.0, False)
 OVERFLOWN = WorldReply("", 0.0, True, 0.0, 0.0)
 
 
+class Limits(NamedTuple):
+    """The limits that tasks set for an episode; 0 is the environment's own."""
+
+    turns: int = 0
+    context: int = 0  # of tokens that turns after the first read
+    response: int = 0  # of tokens of a turn
+
+
+UNLIMITED = Limits()
+
+
 class EpisodeSlot(NamedTuple):
     """A running episode: its start and the texts since, from which its other parts follow."""
 
@@ -36,6 +47,7 @@ class EpisodeSlot(NamedTuple):
     prefix: tuple[int, ...] = ()  # what the next text begins with; the context ends with it
     read: Context = Context(())  # the context without tokens that were given for the answer
     cut: bool = False  # over because what was said no longer fitted into the context
+    limits: Limits = UNLIMITED
 
 
 class Words(NamedTuple):
@@ -112,8 +124,11 @@ class Course(NamedTuple):
     response: int  # tokens that are written in a turn at most
     longest: int  # tokens of an answer at most, of all its chunks
     chunks: Chunks | None = None
+    verified: bool = False  # a verifier says what an answer is worth
 
-    def begin_episode(self, world: World, start: Start, prompt: str | Dialogue, hint: float) -> EpisodeSlot:
+    def begin_episode(
+        self, world: World, start: Start, prompt: str | Dialogue, hint: float, limits: Limits = UNLIMITED
+    ) -> EpisodeSlot:
         """Return the first state of an episode, after its world has given its prompt."""
         given, read = self.words.hint_tokens(world, hint), world.open(self.words.form, prompt)
         context = (*read.tokens, *given)
@@ -122,14 +137,18 @@ class Course(NamedTuple):
                 f"A prompt of {self.name} takes {len(context)} tokens, and the context has room for {self.context}; "
                 f"give a context of {len(context)} or more, or an easier level."
             )
-        return EpisodeSlot(start, (), context, hint=hint, given=given, read=read)
+        return EpisodeSlot(start, (), context, hint=hint, given=given, read=read, limits=limits)
+
+    def room(self, slot: EpisodeSlot) -> int:
+        """Return the largest number of tokens of the episode's next text."""
+        return min(slot.limits.response or self.response, self.response)
 
     def apply_turn(self, slot: EpisodeSlot, tokens: np.ndarray, reply: Callable[[str], WorldReply]) -> EpisodeSlot:
         """Return an episode after a turn's tokens. `reply` returns the world's reply to a text."""
         slot = slot._replace(turn=slot.turn + 1)
         if slot.over:
             return slot
-        own = self.words.trim_action(tokens)
+        own = self.words.trim_action(tokens)[: self.room(slot)]
         if self.chunks:
             return self.apply_chunk(slot, own, reply)
         if slot.prefix:
@@ -139,8 +158,12 @@ class Course(NamedTuple):
         after = slot._replace(written=(*slot.written, own), said=said, over=said.over, context=(), prefix=())
         if said.over or slot.turn == self.turns:
             return after
+        if slot.turn == slot.limits.turns:
+            said = said._replace(over=True)
+            said = said._replace(format=0.0, truth=0.0) if self.verified else said
+            return after._replace(said=said, over=True)
         read = self.words.form.extend(slot.read, answer, said.next_messages)
-        if len(read.tokens) > self.context:
+        if len(read.tokens) > min(slot.limits.context or self.context, self.context):
             return after._replace(said=OVERFLOWN, over=True, cut=True)
         return after._replace(context=read.tokens, read=read)
 
@@ -151,7 +174,8 @@ class Course(NamedTuple):
     def is_unfinished(self, slot: EpisodeSlot) -> bool:
         """Return whether an answer of an episode used up its tokens without an end."""
         parts = [tuple(token for part in slot.written for token in part)] if self.chunks else slot.written
-        return any(len(part) >= self.longest and not self.ended(part[: self.longest]) for part in parts)
+        most = min(slot.limits.response or self.longest, self.longest)
+        return any(len(part) >= most and not self.ended(part[:most]) for part in parts)
 
     def apply_chunk(self, slot: EpisodeSlot, own: tuple[int, ...], reply: Callable[[str], WorldReply]) -> EpisodeSlot:
         """Return the episode after a chunk of its answer; a complete answer is judged."""
@@ -189,7 +213,7 @@ class Course(NamedTuple):
             whole = (*known, self.words.end) if known else ()
             if self.chunks:
                 whole = self.chunks.following([token for chunk in slot.written for token in chunk], whole)
-            if len(whole) <= self.response:
+            if len(whole) <= self.room(slot):
                 reference[: len(whole)] = np.array(whole, np.int32) + 1
         return {"context": context, "reference": reference}
 
@@ -198,4 +222,5 @@ def save_slot(slot: EpisodeSlot) -> dict[str, Any]:
     """Return an episode as JSON: its start, the texts written, and the prefix of the next text."""
     written = [list(tokens) for tokens in slot.written]
     saved = {"start": list(slot.start), "written": written, "turn": slot.turn, "hint": slot.hint}
+    saved |= {"limits": list(slot.limits)} if any(slot.limits) else {}
     return saved | ({"prefix": list(slot.prefix)} if slot.prefix else {})

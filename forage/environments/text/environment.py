@@ -21,7 +21,7 @@ from forage.core.text import named
 from forage.core.types import Step
 from forage.environments.text import worlds
 from forage.environments.text.chunks import Chunks
-from forage.environments.text.course import Course, EpisodeSlot, Words, save_slot
+from forage.environments.text.course import Course, EpisodeSlot, Limits, Words, save_slot
 from forage.environments.text.form import HISTORIES, Form, read_variables
 from forage.environments.text.names import find_native, levels_of, today, tool_target
 from forage.environments.text.own import prompts
@@ -52,6 +52,7 @@ class TextEnvironment(HostEnvironment):
       tokenizer and the files of the model beside it name.
     - Of both a token's number is the tokenizer's plus 1, as 0 is no token.
     - With `roles` an observation has the `role` as well, whose turn it is: 0 for the caller and 1 for the solver.
+    - With `room` an observation has the `room`, the number of tokens that the next text may have.
     - Reward: 1 for a right answer; of a game, what its rules say.
     - Terminated: after `turns` steps. What is over before that waits, so that episodes that began together end
       together, and groups of them stay together.
@@ -100,6 +101,7 @@ class TextEnvironment(HostEnvironment):
         carry: int = 0,
         head: int = 0,
         branches: bool = False,
+        room: bool = False,
         roles: bool = False,
         team: float = 1.0,
         parallel: int = 0,
@@ -141,6 +143,7 @@ class TextEnvironment(HostEnvironment):
             carry: Last tokens of an answer so far that its next chunk sees.
             head: First tokens of an answer that its later chunks see.
             branches: Answers may go on from given tokens, for which the context then has room.
+            room: Observations say how many tokens the next text may have, so that tasks can shorten answers.
             roles: A caller of the tools and a solver take turns, the caller first; observations say whose turn it is.
             team: With roles, what each is paid where the team is right, beside 1 for what it has to do itself.
             parallel: Texts whose tools and verifier run at a time where they have processes of their own; 0 for one a
@@ -254,9 +257,16 @@ class TextEnvironment(HostEnvironment):
         vocabulary, end = self.tokenizer.vocabulary + 1, tuple(one + 1 for one in self.stop)
         observed, action = (Tokens(int(length), vocabulary, end=end) for length in (context, response))
         role = {"role": gymnasium.spaces.Discrete(ROLES)} if roles else {}
+        if room and (chunk or branches):
+            raise ForageError(f"{name} shortens whole answers alone; leave out --env.room, or chunk and branches.")
+        role |= {"room": gymnasium.spaces.Discrete(int(response) + 1)} if room else {}
         space = gymnasium.spaces.Dict({"context": observed, "reference": action, **role})
         super().__init__(name, space, action, num_envs, horizon=self.turns)
-        self.course = Course(name, words, self.turns, observed.length, action.length, self.longest, self.chunks)
+        self.course = Course(
+            name, words, self.turns, observed.length, action.length, self.longest, self.chunks, world.verified
+        )
+        self.has_room = bool(room)
+        self._limits = [Limits()] * self.num_envs
         self._slots = [EpisodeSlot(Start(0, 0))] * self.num_envs
         self._records = [Record() for _ in range(self.num_envs)]
         self._generator = np.random.default_rng(0)
@@ -324,6 +334,12 @@ class TextEnvironment(HostEnvironment):
         level = np.array([self._numbered_start(number).level for number in range(self.problems)], np.float32)
         return level / max(self.worlds[0].levels - 1, 1)
 
+    @property
+    def prompt_lengths(self) -> np.ndarray:
+        world, form = self.worlds[0], self.form
+        starts = (self._numbered_start(number) for number in range(self.problems))
+        return np.array([len(world.open(form, world.begin(start)).tokens) for start in starts], np.int32)
+
     def examine(self) -> None:
         self.split = SPLITS[1]
 
@@ -381,8 +397,18 @@ class TextEnvironment(HostEnvironment):
 
     def _begin_at(self, index: int, start: Start, hint: float = 0.0) -> None:
         prompt = self.worlds[index].begin(start)
-        slot = self._slots[index] = self.course.begin_episode(self.worlds[index], start, prompt, hint)
+        slot = self._slots[index] = self.course.begin_episode(self.worlds[index], start, prompt, hint, self._limits[index])
         self._records[index].begin(prompt, slot.read.tokens)
+
+    @property
+    def limits(self) -> dict[str, int]:
+        if self.chunks:
+            return {}
+        found = {"turns": self.turns, "context": self.context} if self.turns > 1 else {}
+        return found | ({"response": self.answer} if self.has_room else {})
+
+    def _limit(self, index: int, values: Mapping[str, int]) -> None:
+        self._limits[index] = Limits(**values)
 
     @property
     def context(self) -> int:
@@ -537,6 +563,7 @@ class TextEnvironment(HostEnvironment):
     def _one(self, index: int) -> dict[str, np.ndarray]:
         slot = self._slots[index]
         role = {"role": np.array(slot.turn % self.roles, np.int32)} if self.roles else {}
+        role |= {"room": np.array(self.course.room(slot), np.int32)} if self.has_room else {}
         return self.course.episode_context(slot, self.worlds[index]) | role
 
     # States
@@ -561,6 +588,7 @@ class TextEnvironment(HostEnvironment):
 
     def _replay_texts(self, index: int, saved: dict[str, Any]) -> None:
         """Restore an episode by replaying the texts written in it."""
+        self._limits[index] = Limits(*saved.get("limits", ()))
         self._begin_at(index, Start(*saved["start"]), saved.get("hint", 0.0))
         for tokens in saved["written"]:
             self._slots[index] = self._advance_one(index, np.array(tokens, np.int32) + 1)

@@ -16,7 +16,7 @@ import os
 import pickle
 import struct
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -403,6 +403,18 @@ class Pool(HostEnvironment):
     @property
     def hints(self) -> float:
         return self.told["hints"]
+
+    @property
+    def prompt_lengths(self) -> Int[np.ndarray, " number"]:
+        return self._ask(self.lanes[0], "prompt_lengths")
+
+    @property
+    def limits(self) -> dict[str, int]:
+        return self.told["limits"]
+
+    def _limit(self, index: int, values: Mapping[str, int]) -> None:
+        lane, own = self._at_home(index)
+        self._ask(lane, "limit", own, dict(values))
 
     def _begin(self, index: int, seed: int, number: int | None, hint: float) -> PyTree[np.ndarray]:
         lane, own = self._at_home(index)

@@ -25,6 +25,8 @@ from forage.core.schedule import at_fraction
 from forage.core.storage import packing
 from forage.core.types import Clock, Experience, ForageError, Spec, Step
 
+LIMITS = ("turns", "context", "response")
+"""Limits of an episode that tasks may lower."""
 FRESH = -1
 """The number of the ticket for a reset."""
 
@@ -45,7 +47,8 @@ Seen = tuple[Ticket, Bool[np.ndarray, " env"]]
 class HostedEnvironment(Environment):
     """An environment on the host as parts see it: spaces, a map, numbers, and resets to a fresh ticket.
 
-    A task is shaped like it: it sets `number`, and `hint` where the environment gives hints; the rest is `None`.
+    A task is shaped like it: it may set `number`, `hint` where the environment gives hints, and limits of an episode;
+    the rest is `None`.
     """
 
     spec: Spec = equinox.field(static=True)
@@ -57,8 +60,12 @@ class HostedEnvironment(Environment):
         static=True, default=0
     )  # tokens that an answer may begin with; 0: tickets hold none
     difficulty: Float[Array, " number"] | tuple[()] = ()  # of each beginning, from 0 to 1
+    lengths: Int[Array, " number"] | tuple[()] = ()  # tokens of the prompt of each, for tasks with `reads_prompts`
     number: Int[Array, ""] | tuple[()] = ()  # which of them an episode begins with
     hint: Float[Array, ""] | tuple[()] = ()  # the share of its solution that is given away
+    turns: Int[Array, ""] | tuple[()] = ()  # the largest number of texts that the policy writes in an episode
+    context: Int[Array, ""] | tuple[()] = ()  # of tokens that later turns read
+    response: Int[Array, ""] | tuple[()] = ()  # of tokens of an answer
     slot: Int[Array, ""] | tuple[()] = ()  # in `next`: how many groups began since the tasks learned; in `report`: all
 
     @classmethod
@@ -67,18 +74,20 @@ class HostedEnvironment(Environment):
         environment: HostEnvironment,
         spec: Spec,
         seeded: bool = False,
-        tasks: bool = False,
+        tasks: Tasks | None = None,
         heeds: bool = False,
     ) -> HostedEnvironment:
         """Return an environment on the host as parts see it: with its numbers only if `tasks` choose among them, and
         with the beginnings of answers only if starts use written tokens.
         """
         written = environment.max_answer_tokens if heeds else 0
-        if not tasks:
+        if tasks is None:
             return cls(spec, environment.map_shape, seeded, max_answer_tokens=written)
         difficulty: Any = np.asarray(environment.difficulty, np.float32)
         numbers: Any = {"number": np.int32(0), "hint": np.float32(0), "slot": np.int32(0)}
         numbers |= {"num_starts": environment.num_starts, "hints": environment.hints}
+        numbers |= {"lengths": environment.prompt_lengths} if tasks.reads_prompts else {}
+        numbers |= {name: np.int32(most) for name, most in environment.limits.items()}
         return cls(spec, environment.map_shape, True, max_answer_tokens=written, difficulty=difficulty, **numbers)
 
     @property
@@ -246,9 +255,7 @@ class HostStarts:
             at_fraction(part, 0.0),
             at_fraction(tasks, 0.0),
         )  # the parts as they are in this rollout
-        self.world = HostedEnvironment.from_environment(
-            environment, spec, part.repeats, tasks is not None, part.follows_steps
-        )
+        self.world = HostedEnvironment.from_environment(environment, spec, part.repeats, tasks, part.follows_steps)
         self.anew = part.repeats or tasks is not None  # a reset is one that this class asks for
         self.size = max(part.group, 1)
         same = kind((part, tasks, self.world))
@@ -403,8 +410,7 @@ class HostStarts:
             if number == FRESH and not (stands[index] or self.anew):
                 continue
             if number == FRESH and task is not None:
-                hint = 0.0 if task.hint is None else round(float(task.hint[index]), 6)
-                seen = self.environment.begin(index, int(ticket.seed[index]), int(task.number[index]), hint)
+                seen = self.begin_task(index, int(ticket.seed[index]), task, int(groups[index]))
             elif number == FRESH and self.anew:
                 seen = self.environment.begin(index, int(ticket.seed[index]), self.number_in_pass(int(groups[index])))
             else:
@@ -431,6 +437,17 @@ class HostStarts:
         if (turn, count) != (self.order[0], len(self.order[1])):
             self.order = turn, np.random.default_rng([self.seed, turn]).permutation(count)
         return int(self.order[1][place])
+
+    def begin_task(self, index: int, seed: int, tasks: Any, group: int) -> PyTree[np.ndarray]:
+        """Begin an episode of a group with its task (leaves `env ...`), and return its first observation."""
+        task = jax.tree.map(lambda x: x[index], tasks)
+        limits = {name: getattr(task, name) for name in LIMITS if name in self.environment.limits}
+        lowered = {name: int(value) for name, value in limits.items() if value is not None}
+        if lowered:
+            self.environment.limit(index, lowered)
+        number = self.number_in_pass(group) if task.number is None else int(task.number)
+        hint = 0.0 if task.hint is None else round(float(task.hint), 6)
+        return self.environment.begin(index, seed, number, hint)
 
     def report(
         self,

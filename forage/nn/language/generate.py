@@ -161,14 +161,15 @@ def write_tokens(
     allowed: Bool[Array, " vocabulary"] | None = None,
     grow: bool = False,
     silent: Bool[Array, " batch"] | None = None,
+    room: Int[Array, " batch"] | None = None,
 ) -> tuple[GeneratedText, Cache]:
     """Write up to `new` tokens after a cache; return them, and the cache with all but the last of their columns.
 
     `hidden` is what each row's last token was read as. The cache has room for `new` - 1 columns more, or gets it with
     `grow`. Whoever goes on, such as after a tool's answer, reads the last column of `tokens` with its `mask` first: all
     others have been read, also those that end rows. Without `stop` the loop has a fixed length, as a program over many
-    seeds wants it. Rows that are `silent` write nothing. Where the temperature has the axes `batch new 1`, each token
-    has its own.
+    seeds wants it. Rows that are `silent` write nothing, and others no more than their `room`. Where the temperature
+    has the axes `batch new 1`, each token has its own.
     """
     batch, vocabulary = len(hidden), network.architecture.vocabulary
     keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.arange(new))
@@ -190,6 +191,8 @@ def write_tokens(
         written = jax.tree.map(lambda whole, one: whole.at[number].set(one), written, news)
         if stop:
             ended |= jnp.any(token[:, None] == jnp.asarray(stop), axis=1)
+        if room is not None:
+            ended |= number + 1 >= room
         return token, ended, written
 
     def step(number: Array, going: Going) -> Going:

@@ -102,20 +102,21 @@ class LanguageES(LanguageAgent):
         temperature: Float[Array, "row new"],
         new: int,
         explore: bool,
+        room: Int[Array, " row"] | None = None,
     ) -> tuple[Int[Array, "row new"], Float[Array, "row new"]]:
         """Return an answer to each context. In a rollout, the m-th row of each group is written by member m."""
         if not explore or len(context) != self.num_envs:
-            return super().write_answers(state, context, keys, temperature, new, explore)
+            return super().write_answers(state, context, keys, temperature, new, explore, room)
 
         def split_members(x: Array) -> Array:
             return x.reshape(-1, self.population, *x.shape[1:]).swapaxes(0, 1)
 
-        def one(told: tuple[Array, Array, Array, Array]) -> tuple[Array, Array]:
-            number, context, keys, temperature = told
+        def one(told: tuple[Any, ...]) -> tuple[Array, Array]:
+            number, context, keys, temperature, room = told
             one = state._replace(network=self.perturb_member(state.network, state.seed, number))
-            return answers(one, context, keys, self.sampling(temperature[..., None]), new)
+            return answers(one, context, keys, self.sampling(temperature[..., None]), new, room)
 
-        told = jnp.arange(self.population), split_members(context), split_members(keys), split_members(temperature)
+        told = jnp.arange(self.population), *jax.tree.map(split_members, (context, keys, temperature, room))
         return jax.tree.map(lambda x: x.swapaxes(0, 1).reshape(-1, x.shape[-1]), jax.lax.map(one, told))
 
     def learn(  # type: ignore[override]

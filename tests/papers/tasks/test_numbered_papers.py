@@ -156,7 +156,7 @@ def test_an_episodes_score_is_its_whole_return_cut_at_one():
     nothing: Any = np.zeros_like(reward)
     rollout = Experience(nothing, nothing, reward, nothing, over, over & False, nothing, ())
     chosen = jax.vmap(
-        jax.vmap(lambda n: task(HostedEnvironment.from_environment(Exam(1), Exam(1).spec, tasks=True), n))
+        jax.vmap(lambda n: task(HostedEnvironment.from_environment(Exam(1), Exam(1).spec, tasks=InOrder()), n))
     )(jnp.asarray(number))
     visited = RolloutStates((), (), over, np.ones(2, bool), chosen)  # type: ignore[arg-type]
     found = rollout_outcomes(rollout, RolloutReport(hosted, visited, None, None), 3)  # type: ignore[arg-type]

@@ -148,7 +148,7 @@ class ArCHer(LanguageAgent):
         acting = LanguageState(state.network, (), (), state.end, state.known)
         temperature = jnp.full((len(context), 1), self.temperature, jnp.float32)
         keys = jax.random.key_data(jax.random.split(key, len(context)))
-        own, _ = answers(acting, context, keys, self.sampling(temperature), new)
+        own, _ = answers(acting, context, keys, self.sampling(temperature), new, experience.observation.get("room"))
         told, mine = join_turns(context, action), join_turns(context, own)
         onward = jnp.maximum(following - 1, 0), following != Tokens.PAD
 
