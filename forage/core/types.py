@@ -123,11 +123,16 @@ class Label(NamedTuple):
 class Replay(NamedTuple):
     """The marks of a rollout's segments that are from earlier rollouts, for agents that take them (`Agent.replays`).
 
-    Segments beyond the agent's `num_envs` were added, and belong to no group of episodes that are compared.
+    Segments beyond the agent's `num_envs` were added, and belong to no group of episodes that are compared, unless
+    `group` says which segments are compared (`Agent.pools`).
     """
 
     older: Bool[Array, " batch"]  # an earlier policy chose the actions, with the log-probabilities in `policy_info`
     advantage: Float[Array, " batch"]  # of all actions of a segment; NaN: as the agent estimates it
+    group: (
+        Int[Array, " batch"] | tuple[()]
+    ) = ()  # the number of one of the segments that each is compared with; those of
+    # a group name the same one; (): segments of a rollout are compared in order
 
 
 class Batch(NamedTuple):

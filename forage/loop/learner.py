@@ -252,7 +252,8 @@ class Learner(Part):
             now.agent.updates_per_rollout,
             now.agent.num_updates(agent_state),
         )
-        if updates == 1 and due is None and not now.learning_starts:
+        ready = now.memory.is_ready(memory_state)
+        if updates == 1 and due is None and ready is None and not now.learning_starts:
             carry, metrics = update(carry, sample_key, learn_key)
             metrics = metrics | {"updates": jnp.float32(1)}
         else:
@@ -263,6 +264,7 @@ class Learner(Part):
             # Where the agent says how many are due, seeds may differ, and all that the loop carries is copied at each
             # turn, unless the agent says that they are `alike`.
             count = jnp.where(clock.steps >= now.learning_starts, updates if due is None else due, 0)
+            count = count if ready is None else jnp.where(ready, count, 0)
             shapes = jax.eval_shape(update, carry, sample_key, learn_key)[1]
             nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
@@ -271,7 +273,7 @@ class Learner(Part):
                 return carry, jax.tree.map(jnp.add, loop[1], metrics)
 
             carry, total = jax.lax.fori_loop(0, count, turn, (carry, nothing))
-            made = updates if due is None else jnp.maximum(count, 1)
+            made = updates if due is None and ready is None else jnp.maximum(count, 1)
             metrics = jax.tree.map(lambda x: x / made, total) | {"updates": count.astype(jnp.float32)}
         learned = LearnerState(carry[0], behaviour_state, rewards_state, now.memory.after_updates(carry[1]))
         return learned, metrics | reward_metrics | now.share_at_bounds(acted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Self
 
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from forage.core.ports import ActContext, Agent, Environment, Memory, ValueEstimates
 from forage.core.types import Batch, Clock, Experience, Spec
@@ -49,6 +49,9 @@ class MemoryWrapper(Memory):
 
     def load(self, spec: Spec) -> Self:
         return self.wrap(self.inner.load(spec))
+
+    def is_ready(self, state: Any) -> Bool[Array, ""] | None:
+        return self.inner.is_ready(state)
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         self.inner.check(agent, spec, environment)

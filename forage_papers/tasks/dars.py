@@ -26,22 +26,27 @@ class DARS(NumberedProblems):
 
     With that maximum M, a problem of p < 1/2 gets ceil(M / S(p)) - N more answers by the schedule `equal`, which lifts
     its sum to M, and ceil(2 (1 - p) M / S(p)) - N by `hard`, which lifts it beyond; never more than `most` in all. A p
-    of 0 counts as 1 / (2 N). Here answers come in groups of N, so a started group is filled, and they come in the
-    rollouts that follow.
+    of 0 counts as 1 / (2 N). Answers come in groups of the agent's `group_size`, `repeats` of which are the first N,
+    so a started group is filled. By default the others come in the rollouts that follow. With `--memory pooled` and as
+    many `rounds` as it has, they come in the second and later rollouts of the same update, and all answers to a problem
+    are one group, as in the paper; what is left over has no answers then, and places that nobody needs have the next
+    problems.
 
     Source: Yang, Guo, Huang, Wang, Xie, Liang, Tang (2025), "Depth-Breadth Synergy in RLVR: Unlocking LLM Reasoning
     Gains with Adaptive Exploration", arXiv 2508.13755; the rules are those of the authors' program,
-    github.com/yangzhch6/DARS (`ray_dars_trainer.py`), which samples the rest within the same step. Its README has
+    github.com/yangzhch6/DARS (`ray_dars_trainer.py`). Its README has
     `most` 32 for the first schedule and 64 for the second. The paper's text could not be looked up. DARS-B's breadth
     is the agent's: more `num_envs`, and one minibatch.
     """
 
     example: ClassVar[str] = "forage train grpo text:addition --env.problems 1000 --env.level 0-3 --tasks dars"
-    ranges: ClassVar[Ranges] = {"most": Range(1)}
+    ranges: ClassVar[Ranges] = {"most": Range(1), "rounds": Range(1), "repeats": Range(1)}
     epochs: ClassVar[bool] = True
     choices: ClassVar[Choices] = {"schedule": SCHEDULES}
 
     schedule: str = equinox.field(static=True, default="equal")  # how many answers hard problems get: equal or hard
+    rounds: int = equinox.field(static=True, default=1)  # rollouts to an update, as many as `--memory pooled` has
+    repeats: int = equinox.field(static=True, default=1)  # groups of first answers to a problem
     most: int = equinox.field(static=True, default=32)  # answers to a problem in an epoch; with `hard` the paper has 64
     normalised: bool = equinox.field(static=True, default=True)  # the agent divides advantages by their deviation
 
@@ -52,7 +57,8 @@ class DARS(NumberedProblems):
         self, own: Int[Array, " number"], heard: ProblemOutcomes, environment: Any
     ) -> Int[Array, " number"]:
         again = played_groups(own, environment.slot)
-        groups = jnp.ceil(self.extra_answers(heard.rate, heard.answers) / jnp.maximum(heard.answers, 1))
+        size = jnp.maximum(heard.answers / self.repeats, 1)
+        groups = jnp.ceil(self.extra_answers(heard.rate, heard.answers) / size)
         return own - again + jnp.where(heard.met & (again == 0), groups, 0).astype(jnp.int32)
 
     def extra_answers(self, rate: Float[Array, " number"], answers: Float[Array, " number"]) -> Float[Array, " number"]:
@@ -65,6 +71,9 @@ class DARS(NumberedProblems):
         wanted = peak if self.schedule == "equal" else 2 * (1 - p) * peak
         more = jnp.minimum(jnp.ceil(wanted / each - count - EPSILON), self.most - count)
         return jnp.where(p < 0.5, jnp.maximum(more, 0), 0)
+
+    def end_step(self, own: Int[Array, " number"]) -> Int[Array, " number"]:
+        return jnp.zeros_like(own)
 
     def owes(self, own: Int[Array, " number"], environment: Any) -> Int[Array, " number"]:
         return own

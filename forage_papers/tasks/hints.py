@@ -18,20 +18,23 @@ class Hints(NumberedProblems):
 
     In the following rollouts it comes with the first `share` of its reference solution, then with two shares, up to
     `stages` of them, until some answer is right or there are no more. Solved problems come without a hint again in the
-    next epoch. The policy goes on from the hint, and only what it writes itself is learned from.
+    next epoch. The policy goes on from the hint, and only what it writes itself is learned from. With `--memory pooled
+    --memory.newest true` and as many `rounds` as it has, hints come within an update, and the group with a hint takes
+    the place of the one without, as in the paper: four rounds are enough for three stages.
 
     Source: Liu, Gong, Fu, Liu, Chen, Hu, Zhang, Li, Zhang, Tu (2025), "GHPO: Adaptive Guidance for Stable and Efficient
     LLM Reinforcement Learning", arXiv 2507.10628, of which the abstract was read, and the authors' program,
-    github.com/hkgc-1/GHPO (`ghpo_trainer.py`), which the shares of 25, 50 and 75 % are from. There the group with a
-    hint takes the place of the one without in the same step, and a sentence introduces the hint, after which the policy
-    writes a whole answer. The phase without hints that may come first, of no steps there, is left out.
+    github.com/hkgc-1/GHPO (`ghpo_trainer.py`), which the shares of 25, 50 and 75 % are from. There a sentence
+    introduces the hint, after which the policy writes a whole answer. The phase without hints that may come first, of
+    no steps there, is left out.
     """
 
     example: ClassVar[str] = "forage train grpo text:countdown --env.problems 1000 --env.hints 0.75 --tasks hints"
-    ranges: ClassVar[Ranges] = {"share": Range(0, 1, above=True), "stages": Range(1)}
+    ranges: ClassVar[Ranges] = {"share": Range(0, 1, above=True), "stages": Range(1), "rounds": Range(1)}
     epochs: ClassVar[bool] = True
 
     share: float = 0.25  # part of a solution that is given away at each stage
+    rounds: int = equinox.field(static=True, default=1)  # rollouts to an update, as many as `--memory pooled` has
     stages: int = equinox.field(static=True, default=3)  # hints that a problem gets, one after the other, at most
 
     def check(self, environment: Any) -> None:
@@ -46,6 +49,9 @@ class Hints(NumberedProblems):
     ) -> Int[Array, " number"]:
         further = (heard.most <= 0) & (own < self.stages)
         return jnp.where(heard.met, jnp.where(further, own + 1, 0), own).astype(jnp.int32)
+
+    def end_step(self, own: Int[Array, " number"]) -> Int[Array, " number"]:
+        return jnp.zeros_like(own)
 
     def owes(self, own: Int[Array, " number"], environment: Any) -> Int[Array, " number"]:
         return (own > 0).astype(jnp.int32)

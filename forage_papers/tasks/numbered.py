@@ -67,6 +67,10 @@ class NumberedProblems(Tasks):
 
     epochs: ClassVar[bool] = False
     """Each problem comes once in an epoch; otherwise the best ones come after every rollout."""
+    rounds: ClassVar[int] = 1
+    """Rollouts to an update, where a memory pools them: `--memory pooled`."""
+    repeats: ClassVar[int] = 1
+    """Groups of each problem of the queue."""
     needs: ClassVar[Needs] = Needs(
         provides="num_starts",
         one_reward=True,
@@ -80,6 +84,10 @@ class NumberedProblems(Tasks):
 
     def update_state(self, own: Any, heard: ProblemOutcomes, environment: Any) -> Any:
         """Return the part's own state after a rollout."""
+        return own
+
+    def end_step(self, own: Any) -> Any:
+        """Return the part's own state after the last of several rollouts to an update."""
         return own
 
     def rank(self, own: Any, key: Key[Array, ""], environment: Any) -> Float[Array, " number"]:
@@ -123,15 +131,20 @@ class NumberedProblems(Tasks):
     def next(self, state: NumberedState, environment: Any, key: Key[Array, ""]) -> PyTree[Array | None]:
         slot, total = environment.slot, state.owed.sum()
         again = jnp.searchsorted(jnp.cumsum(state.owed), slot, side="right").astype(jnp.int32)
-        fresh = state.queue[(state.place + slot - total) % environment.num_starts]
+        fresh = state.queue[(state.place + (slot - total) // self.repeats) % environment.num_starts]
         number = jnp.where(slot < total, jnp.minimum(again, environment.num_starts - 1), fresh)
         return task(environment, number, self.hint(state.own, number), self.limits(state.own))
 
     def report(self, state: NumberedState, rollout: Experience, review: RolloutReport) -> NumberedState:
         environment: Any = review.environment
         own = self.update_state(state.own, rollout_outcomes(rollout, review, environment.num_starts), environment)
-        used = environment.slot  # groups that the rollout played
-        place = (state.place + jnp.maximum(used - state.owed.sum(), 0)).astype(jnp.int32)
+        if self.rounds > 1:
+            number = review.clock.steps // rollout.terminated.size
+            last = (number + 1) % self.rounds == 0
+            own = jax.tree.map(lambda yes, no: jnp.where(last, yes, no), self.end_step(own), own)
+        used = -(-environment.slot // self.repeats)  # problems that the rollout had room for
+        fresh = -(-jnp.maximum(environment.slot - state.owed.sum(), 0) // self.repeats)
+        place = (state.place + fresh).astype(jnp.int32)
         at = jnp.zeros_like(state.queue).at[state.queue].set(jnp.arange(environment.num_starts, dtype=jnp.int32))
         # An epoch is over where too few problems are left for another rollout; these come first in the next one.
         left = (at >= place) & (at < state.length) & self.epochs

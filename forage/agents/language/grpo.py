@@ -34,7 +34,7 @@ from typing import Any, ClassVar, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, Key, Shaped
 
 from forage.agents.language.base import LOWEST, AnswerRows, LanguageAgent, LanguageState, advantage_size
 from forage.agents.language.correction import check_correction, correction_weights, lost_answers
@@ -48,6 +48,7 @@ from forage.nn.transformer import Transformer
 from forage.ops.tokens.advantages import (
     ADVANTAGES,
     GROUPS,
+    WHOLE,
     advantage_of_those_there,
     all_alike,
     group_weight,
@@ -97,6 +98,8 @@ def replay_advantages(
     batch: Batch, advantage: Float[Array, "group answer"], weight: Float[Array, "group answer"]
 ) -> tuple[Float[Array, " env"], Float[Array, " env"], Bool[Array, " env"]]:
     """Return advantage and weight of each episode, and whether an earlier policy acted in it, as the memory has it."""
+    if isinstance(batch.replay, Replay) and not isinstance(group := batch.replay.group, tuple):
+        advantage, weight = (x[group, jnp.arange(len(group))] for x in (advantage, weight))
     advantage, weight = advantage.reshape(-1), weight.reshape(-1)
     if not isinstance(batch.replay, Replay):
         return advantage, weight, jnp.zeros(len(advantage), bool)
@@ -191,6 +194,11 @@ class GRPO(LanguageAgent):
         return self.group_size
 
     @property
+    def pools(self) -> bool:  # type: ignore[override]
+        methods = ("learn", "assign_credit", "answer_advantages")
+        return self.advantage not in WHOLE and all(getattr(type(self), name) is getattr(GRPO, name) for name in methods)
+
+    @property
     def referred(self) -> bool:
         return self.divergence > 0
 
@@ -257,8 +265,8 @@ class GRPO(LanguageAgent):
         state, metrics = self.descend(state, lesson, self.rate(clock), key)
         said = {
             "reward": token_mean(grouped, ~gone),
-            "best": grouped.max(1).mean(),
-            "zero_variance": all_alike(self.group_values(batch, outcomes(batch.experience))).mean(),
+            "best": token_mean(grouped.max(1), ~gone.all(1)),
+            "zero_variance": token_mean(all_alike(self.group_values(batch, outcomes(batch.experience))), ~gone.all(1)),
             "length": rows.wrote.sum() / jnp.maximum(rows.wrote.any(1).sum(), 1),
         }
         if self.correction is not None:
@@ -268,8 +276,14 @@ class GRPO(LanguageAgent):
 
     def group_values(self, batch: Batch, value: Float[Array, " env"]) -> Float[Array, "group answer"]:
         """Return a number of each conversation of the rollout, group by group; a lost one has the others' mean."""
-        found, gone = value[: self.num_envs].reshape(-1, self.group_size), self.lost(batch)
+        found, gone = self.by_group(batch, value), self.lost(batch)
         return jnp.nan_to_num(jnp.where(gone, found.mean(1, keepdims=True, where=~gone), found))
+
+    def by_group(self, batch: Batch, value: Array) -> Shaped[Array, "group answer"]:
+        """Return a value of each conversation, group by group; of pooled groups each row has a place for all."""
+        if isinstance(batch.replay, Replay) and not isinstance(batch.replay.group, tuple):
+            return jnp.broadcast_to(value, (len(value), len(value)))
+        return value[: self.num_envs].reshape(-1, self.group_size)
 
     def collect_answers(self, batch: Batch) -> LossInputs:
         """Return the answers of a rollout, before they are compared."""
@@ -300,7 +314,7 @@ class GRPO(LanguageAgent):
             price = self.divergence * penalty_to_go(lesson.old, lesson.reference, lesson.rows.wrote, turns)
         paid = reward
         if self.kl_placement == "reward-sequence":
-            paid = reward - price[: reward.size, 0].reshape(reward.shape)
+            paid = reward - self.by_group(batch, price[: len(batch.weight), 0])
         outcome = self.group_values(batch, outcomes(batch.experience))
         compared, weight = self.answer_advantages(paid, outcome, ~self.lost(batch))
         weight = self.count_unscored(batch, weight, outcome)
@@ -363,7 +377,10 @@ class GRPO(LanguageAgent):
 
     def lost(self, batch: Batch) -> Bool[Array, "group answer"]:
         """Return a mask of the conversations of a rollout that were lost: an answer, or its reward, did not come."""
-        return lost_answers(batch)[: self.num_envs].reshape(-1, self.group_size)
+        gone = self.by_group(batch, lost_answers(batch))
+        if isinstance(batch.replay, Replay) and not isinstance(group := batch.replay.group, tuple):
+            return gone | (group != jnp.arange(len(group))[:, None])
+        return gone
 
     def with_log_probabilities(self, state: LanguageState, lesson: LossInputs) -> LossInputs:
         """Return the lesson with the log-probabilities of the policies that it is compared with."""

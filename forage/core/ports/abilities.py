@@ -178,6 +178,9 @@ class Lagging(Part):
     replays: ClassVar[bool] = False
     """It also learns from older episodes that a memory puts into a rollout, marked by `Batch.replay`."""
 
+    pools: ClassVar[bool] = False
+    """It compares groups of any size, which `Batch.replay` names, in place of those of a rollout in order."""
+
     def check_lag(self, lag: int, whose: str, instead: str) -> None:
         """Raise `ForageError` if the agent does not correct for a lag: for rollouts of policies before its newest.
 

@@ -6,7 +6,7 @@ import abc
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from forage.core.ports.agent import Agent
 from forage.core.ports.behaviour import ActContext
@@ -120,6 +120,13 @@ class Memory(Part):
     @abc.abstractmethod
     def add(self, state: State, rollout: Experience, clock: Clock) -> State:
         """Keep a rollout (leaves `time env ...`). `clock` reads as it did when the rollout began."""
+
+    def is_ready(self, state: State) -> Bool[Array, ""] | None:
+        """Return whether the agent learns from what was added so far; `None` for a memory that is always ready.
+
+        Until it is ready the policy stays as it is, so that the rollouts that it collects are all of one policy.
+        """
+        return None
 
     def rate(self, state: State, estimates: ValueEstimates, clock: Clock) -> State:
         """Rate the rollout that was just added by the agent's value estimates, for a memory with `needs_estimates`."""

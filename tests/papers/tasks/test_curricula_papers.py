@@ -98,6 +98,13 @@ def test_owed_groups_are_paid_in_the_order_of_their_numbers():
     assert own.tolist() == [2, 0, 0]  # 11 more answers are two groups of 8
 
 
+def test_answers_within_an_update_owe_nothing_to_the_next():
+    part, world = DARS(normalised=False, rounds=2, repeats=4), exam(0, 0, 0, slot=12)
+    own = part.update_state(part.first(world), tell(0.125, 0.5, None), world)
+    assert own.tolist() == [6, 0, 0]  # 11 more answers are six groups of 2, as 4 of these were the first 8
+    assert part.end_step(own).tolist() == [0, 0, 0] and Hints(rounds=4).end_step(jnp.array([2, 0])).tolist() == [0, 0]
+
+
 def test_who_is_solved_sometimes_comes_first_and_then_whose_rate_is_oldest():
     part, world = FilteredProblems(patience=5), exam(0, 0, 0, 0, 0)
     rates = Rates(

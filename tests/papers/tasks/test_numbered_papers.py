@@ -95,9 +95,9 @@ def play(starts: HostStarts, environment: Exam, rollouts: int, length: int, acti
     """Step through rollouts, and return the observations before each step, `time env` each."""
     observation, found = starts.first(environment.reset(0)), []
     age = np.zeros(environment.num_envs, int)
-    now: Any = np.int32(0), np.float32(99)
-    clock = Clock(*now)
-    for _ in range(rollouts):
+    for number in range(rollouts):
+        now: Any = np.int32(number * length * environment.num_envs), np.float32(99)
+        clock = Clock(*now)
         steps, seen, fresh = [], [], age == 0
         for time in range(length):
             actions = np.full(environment.num_envs, action)
@@ -203,6 +203,16 @@ def test_what_is_owed_comes_before_the_queue():
     assert numbers[0] == numbers[1] == numbers[2] != numbers[3]
     own = hosted.state.tasks.part.own  # type: ignore[union-attr]
     assert own[numbers[0]] == 0 and own[numbers[3]] == 2
+
+
+def test_a_problem_of_the_queue_has_its_groups_in_a_row():
+    part = DARS(normalised=False, repeats=2, rounds=2)
+    seen, _, _ = begin(Groups(2), part, rollouts=3, num_envs=8, slow=1)
+    first, second = (seen[0][0, ::4]).astype(int)
+    # Two problems of two groups each; p = 0 counts as 1/8, which asks for three groups more of each, of which four fit
+    assert seen[0][0].tolist() == [first] * 4 + [second] * 4
+    assert set(seen[1][0].tolist()) == set(seen[0][0].tolist())
+    assert not {first, second} & set(seen[2][0].astype(int).tolist())  # the next update begins with other problems
 
 
 def test_levels_are_the_different_difficulties():
