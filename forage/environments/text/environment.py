@@ -397,7 +397,9 @@ class TextEnvironment(HostEnvironment):
 
     def _begin_at(self, index: int, start: Start, hint: float = 0.0) -> None:
         prompt = self.worlds[index].begin(start)
-        slot = self._slots[index] = self.course.begin_episode(self.worlds[index], start, prompt, hint, self._limits[index])
+        slot = self._slots[index] = self.course.begin_episode(
+            self.worlds[index], start, prompt, hint, self._limits[index]
+        )
         self._records[index].begin(prompt, slot.read.tokens)
 
     @property
