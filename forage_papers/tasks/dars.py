@@ -27,7 +27,7 @@ class DARS(NumberedProblems):
     With that maximum M, a problem of p < 1/2 gets ceil(M / S(p)) - N more answers by the schedule `equal`, which lifts
     its sum to M, and ceil(2 (1 - p) M / S(p)) - N by `hard`, which lifts it beyond; never more than `most` in all. A p
     of 0 counts as 1 / (2 N). Answers come in groups of the agent's `group_size`, `repeats` of which are the first N,
-    so a started group is filled. By default the others come in the rollouts that follow. With `--memory pooled` and as
+    so a started group is filled. By default the others come in the rollouts that follow. With `--memory pool` and as
     many `rounds` as it has, they come in the second and later rollouts of the same update, and all answers to a problem
     are one group, as in the paper; what is left over has no answers then, and places that nobody needs have the next
     problems.
@@ -45,7 +45,7 @@ class DARS(NumberedProblems):
     choices: ClassVar[Choices] = {"schedule": SCHEDULES}
 
     schedule: str = equinox.field(static=True, default="equal")  # how many answers hard problems get: equal or hard
-    rounds: int = equinox.field(static=True, default=1)  # rollouts to an update, as many as `--memory pooled` has
+    rounds: int = equinox.field(static=True, default=1)  # rollouts to an update, as many as `--memory pool` has
     repeats: int = equinox.field(static=True, default=1)  # groups of first answers to a problem
     most: int = equinox.field(static=True, default=32)  # answers to a problem in an epoch; with `hard` the paper has 64
     normalised: bool = equinox.field(static=True, default=True)  # the agent divides advantages by their deviation

@@ -33,7 +33,7 @@ class E3(NumberedProblems):
 
     groups, and what rounding leaves over goes to the hardest, up to m groups each. N is `repeats`; n and m are N in the
     first epoch, and after each epoch n falls and m rises by `change`, to `least` and `most`. Ranks are computed after
-    each epoch from all answers so far. With `--memory pooled --memory.rounds 1` all answers to a problem are compared,
+    each epoch from all answers so far. With `--memory pool --memory.rounds 1` all answers to a problem are compared,
     and a small `group_size` of the agent makes the shares fine.
 
     Source: Liao, Xi, Chen, Leng, Hu, Zeng, Liu, Wan (2025), "Enhancing Efficiency and Exploration in Reinforcement
@@ -44,7 +44,7 @@ class E3(NumberedProblems):
     """
 
     example: ClassVar[str] = (
-        "forage train grpo text:addition --group-size 2 --env.problems 1000 --env.level 0-3 --tasks e3 --memory pooled "
+        "forage train grpo text:addition --group-size 2 --env.problems 1000 --env.level 0-3 --tasks e3 --memory pool "
         "--memory.rounds 1"
     )
     ranges: ClassVar[Ranges] = {"repeats": Range(1), "least": Range(1), "most": Range(1), "change": Range(0)}

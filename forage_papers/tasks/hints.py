@@ -18,7 +18,7 @@ class Hints(NumberedProblems):
 
     In the following rollouts it comes with the first `share` of its reference solution, then with two shares, up to
     `stages` of them, until some answer is right or there are no more. Solved problems come without a hint again in the
-    next epoch. The policy goes on from the hint, and only what it writes itself is learned from. With `--memory pooled
+    next epoch. The policy goes on from the hint, and only what it writes itself is learned from. With `--memory pool
     --memory.newest true` and as many `rounds` as it has, hints come within an update, and the group with a hint takes
     the place of the one without, as in the paper: four rounds are enough for three stages.
 
@@ -34,7 +34,7 @@ class Hints(NumberedProblems):
     epochs: ClassVar[bool] = True
 
     share: float = 0.25  # part of a solution that is given away at each stage
-    rounds: int = equinox.field(static=True, default=1)  # rollouts to an update, as many as `--memory pooled` has
+    rounds: int = equinox.field(static=True, default=1)  # rollouts to an update, as many as `--memory pool` has
     stages: int = equinox.field(static=True, default=3)  # hints that a problem gets, one after the other, at most
 
     def check(self, environment: Any) -> None:

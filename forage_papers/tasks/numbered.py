@@ -68,7 +68,7 @@ class NumberedProblems(Tasks):
     epochs: ClassVar[bool] = False
     """Each problem comes once in an epoch; otherwise the best ones come after every rollout."""
     rounds: ClassVar[int] = 1
-    """Rollouts to an update, where a memory pools them: `--memory pooled`."""
+    """Rollouts to an update, where a memory pools them: `--memory pool`."""
     repeats: ClassVar[int] = 1
     """Groups of each problem of the queue."""
     needs: ClassVar[Needs] = Needs(

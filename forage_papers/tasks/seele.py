@@ -45,7 +45,7 @@ class Seele(NumberedProblems):
     were read, which name the model, the rounds and the target; no public program was found. How the authors fit the
     model, how many rounds they have and what the first hint is could not be looked up: the search on a grid with a weak
     prior, four rounds and no hint at first are ours. There all rounds are in one step, and their answers are one group,
-    as here with `--memory pooled --memory.rounds 4`.
+    as here with `--memory pool --memory.rounds 4`.
     """
 
     example: ClassVar[str] = "forage train grpo text:countdown --env.problems 1000 --env.hints 0.9 --tasks seele"

@@ -122,7 +122,7 @@ class Memory(Part):
         """Keep a rollout (leaves `time env ...`). `clock` reads as it did when the rollout began."""
 
     def is_ready(self, state: State) -> Bool[Array, ""] | None:
-        """Return whether the agent learns from what was added so far; `None` for a memory that is always ready.
+        """Return whether the agent learns from the present rollouts; `None` for a memory that is always ready.
 
         Until it is ready the policy stays as it is, so that the rollouts that it collects are all of one policy.
         """

@@ -12,7 +12,7 @@ from test_numbered import setup_of
 
 from forage.core.types import ForageError
 from forage.loop.host.starts import HostedEnvironment
-from forage_papers.memory.pooled import Pooled
+from forage_papers.memory.pool import RolloutPool
 from forage_papers.tasks.e3 import E3
 from forage_papers.tasks.numbered import NumberedState, ProblemOutcomes
 
@@ -41,7 +41,7 @@ def test_hard_problems_share_what_easy_ones_do_not_need():
 
 @pytest.mark.thorough
 def test_a_run_pools_the_answers_to_a_problem():
-    runner = setup_of(E3(), memory=Pooled(rounds=1, group_size=2), agent={"group_size": 2}).runner()
+    runner = setup_of(E3(), memory=RolloutPool(rounds=1, group_size=2), agent={"group_size": 2}).runner()
     loop = runner.loops[0]
     loop.begin()
     for _ in range(3):

@@ -25,7 +25,7 @@ class PooledEpisodes(NamedTuple):
     rollouts: Int[Array, ""]  # that were added
 
 
-class Pooled(Memory):
+class RolloutPool(Memory):
     """Pools the answers of `rounds` rollouts, between which the policy stays as it is, and learns from them at once.
 
     Answers to the same problem are one group, however many there are, so that tasks can allot answers within a step of
@@ -36,14 +36,14 @@ class Pooled(Memory):
 
     example: ClassVar[str] = (
         "forage train grpo text:addition --env.problems 1000 --env.level 0-3 --tasks dars --tasks.rounds 2 "
-        "--memory pooled"
+        "--memory pool"
     )
     on_policy: ClassVar[bool] = True
     ranges: ClassVar[Ranges] = {"rounds": Range(1), "group_size": Range(2)}
     needs: ClassVar[Needs] = Needs(
         observations="text",
         ability="pools",
-        reason="compares groups of one size in the order of a rollout, and Pooled brings groups of any size",
+        reason="compares groups of one size in the order of a rollout, and RolloutPool brings groups of any size",
         instead="use grpo or one of its settings, or --memory rollout",
     )
 
@@ -102,7 +102,7 @@ class Pooled(Memory):
         return state._replace(count=jnp.where(ready, 0, state.count), rollouts=jnp.where(ready, 0, state.rollouts))
 
 
-class Refilled(Pooled):
+class RefilledPool(RolloutPool):
     """Drops groups of answers whose success rate is beyond two bounds, and samples others until the batch is full.
 
     The expected improvement of a group is bounded by the variance p (1 - p) of its success rate p, so that a balanced
@@ -116,7 +116,7 @@ class Refilled(Pooled):
     looked up, and these are ours, as `most` is.
     """
 
-    example: ClassVar[str] = "forage train grpo text:addition --env.level 0-3 --memory refilled"
+    example: ClassVar[str] = "forage train grpo text:addition --env.level 0-3 --memory refill"
     ranges: ClassVar[Ranges] = {"low": Range(0, 1), "high": Range(0, 1), "most": Range(1), "group_size": Range(2)}
 
     low: float = 0.2  # groups that are solved more rarely are dropped
@@ -149,7 +149,7 @@ class Refilled(Pooled):
 
 
 def scores(rollout: Experience) -> Float[Array, " env"]:
-    """Return the score of each episode: the truth that a verifier tells of its answer, else its return."""
+    """Return the score of each episode: the verified truth of its answer, else its return."""
     paid = rollout.reward.sum(0)
     if "truth" not in rollout.info:
         return paid

@@ -10,7 +10,7 @@ from forage.agents.language.grpo import GRPO, replay_advantages
 from forage.core.ports import ActContext
 from forage.core.types import Batch, Clock, ForageError, Replay
 from forage_papers.agents.language.raft import RAFT
-from forage_papers.memory.pooled import Pooled, Refilled, same_problem
+from forage_papers.memory.pool import RefilledPool, RolloutPool, same_problem
 
 
 def live(memory, rollouts):
@@ -33,7 +33,7 @@ def live(memory, rollouts):
 
 def test_answers_of_two_rollouts_to_a_prompt_are_one_group():
     told = [rollout_of([1, 2], [0, 1, 0, 0], 3), rollout_of([2, 5], [1, 0, 0, 1], 4)]
-    (early, _), (due, batch), (again, _) = live(Pooled(rounds=2, group_size=2), [*told, told[0]])
+    (early, _), (due, batch), (again, _) = live(RolloutPool(rounds=2, group_size=2), [*told, told[0]])
     assert (bool(early), bool(due), bool(again)) == (False, True, False)
     assert batch.replay.group.tolist() == [0, 0, 2, 2, 2, 2, 6, 6] and batch.weight.tolist() == [1] * 8
     assert batch.experience.action[0, :, 0].tolist() == [3] * 4 + [4] * 4
@@ -56,13 +56,13 @@ def test_a_prompt_with_a_hint_takes_the_place_of_the_one_without():
     one = one._replace(observation={**one.observation, "context": plain})
     rest = jnp.array(hinted).at[0, 2:].set(jnp.array([0, 2]))
     other = other._replace(observation={**other.observation, "context": rest})
-    batch = live(Pooled(rounds=2, newest=True, group_size=2), [one, other])[1][1]
+    batch = live(RolloutPool(rounds=2, newest=True, group_size=2), [one, other])[1][1]
     assert batch.weight.tolist() == [0, 0, 1, 1, 1, 1, 1, 1]
     assert batch.replay.group.tolist() == [0, 1, 2, 2, 4, 4, 2, 2]
 
 
 def test_groups_beyond_the_band_are_dropped_until_the_batch_is_full():
-    memory = Refilled(group_size=2, most=2)
+    memory = RefilledPool(group_size=2, most=2)
     told = [
         rollout_of([1, 2], [0, 1, 0, 0], 3),  # the first group is kept
         rollout_of([3, 4], [1, 1, 1, 0], 4),  # and the second
@@ -76,7 +76,7 @@ def test_groups_beyond_the_band_are_dropped_until_the_batch_is_full():
     assert full.replay.group.tolist() == [0, 0, 2, 2]
     assert half.weight.tolist() == [1, 1, 0, 0] and half.experience.action[0, :2, 0].tolist() == [5, 5]
     with pytest.raises(ForageError, match="low"):
-        Refilled(low=0.9)
+        RefilledPool(low=0.9)
 
 
 def test_agents_that_compare_otherwise_do_not_pool():
