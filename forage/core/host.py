@@ -285,6 +285,11 @@ class HostEnvironment(abc.ABC):
         return 0.0
 
     @property
+    def kinds(self) -> Int[np.ndarray, " number"]:
+        """Return the number of the kind of each numbered beginning, such as a family of problems of several."""
+        return np.zeros(self.num_starts, np.int32)
+
+    @property
     def prompt_lengths(self) -> Int[np.ndarray, " number"]:
         """Return the number of tokens of the prompt of each numbered beginning; zeros without prompts."""
         return np.zeros(self.num_starts, np.int32)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import RolloutReport, Tasks
@@ -204,11 +205,11 @@ def rollout_outcomes(rollout: Experience, review: RolloutReport, numbered: int) 
     )
 
 
-def levels(difficulty: Float[Array, " number"]) -> Int[Array, " number"]:
+def levels(difficulty: Float[np.ndarray, " number"]) -> Int[np.ndarray, " number"]:
     """Return the level of each problem, counted from 0; equal difficulties are one level."""
-    ordered = jnp.sort(jnp.asarray(difficulty))
-    level = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(ordered[1:] > ordered[:-1] + EPSILON)])
-    return level[jnp.searchsorted(ordered, difficulty)].astype(jnp.int32)
+    ordered = np.sort(np.asarray(difficulty))
+    level = np.concatenate([[0], np.cumsum(ordered[1:] > ordered[:-1] + EPSILON)])
+    return level[np.searchsorted(ordered, difficulty)].astype(np.int32)
 
 
 def running(

@@ -116,8 +116,8 @@ class TextEnvironment(HostEnvironment):
         """Make `num_envs` conversations of one kind.
 
         Args:
-            target: A family of problems such as `addition`, `reasoning-gym:NAME`, a game such as `wordle`, or a file of
-                rows with prompts, such as `prompts.jsonl`.
+            target: A family of problems such as `addition`, several as in `addition+sorting`, `reasoning-gym:NAME`, a
+                game such as `wordle`, or a file of rows with prompts, such as `prompts.jsonl`.
             num_envs: How many conversations go on side by side.
             name: The id, for messages.
             level: Which level problems are of, or the first and the last as in `0-3`.
@@ -240,7 +240,7 @@ class TextEnvironment(HostEnvironment):
             rounds = self.turns // self.roles if roles else 1  # an expert's episode takes one turn of each role
             longest, written = words.sizes(world, self.levels, self.hinted, rounds)
             context, response = context or longest, response or written
-        if isinstance(world, worlds.Question):
+        if world.guard is not None:
             world.guard.forget()
         self.chunks, self.longest = Chunks(int(chunk), int(carry), int(head)) if chunk else None, int(response)
         self.branches = bool(branches)
@@ -331,8 +331,14 @@ class TextEnvironment(HostEnvironment):
     @property
     def difficulty(self) -> np.ndarray:
         """Return the difficulty of each of the numbered problems, from 0 to 1: its level relative to the highest."""
-        level = np.array([self._numbered_start(number).level for number in range(self.problems)], np.float32)
-        return level / max(self.worlds[0].levels - 1, 1)
+        world = self.worlds[0]
+        level = [world.level(self._numbered_start(number)) for number in range(self.problems)]
+        return np.array(level, np.float32) / max(world.levels - 1, 1)
+
+    @property
+    def kinds(self) -> np.ndarray:
+        starts = map(self._numbered_start, range(self.problems))
+        return np.array([self.worlds[0].kind(start) for start in starts], np.int32)
 
     @property
     def prompt_lengths(self) -> np.ndarray:
@@ -358,7 +364,7 @@ class TextEnvironment(HostEnvironment):
         if self.judge is not None:
             scorer = self.judge.scorer
             found = {"reward_failures": scorer.failures.total(), UNSCORED: scorer.unscored} | scorer.metrics
-        elif isinstance(world, worlds.Question):
+        elif world.guard is not None:
             found = {FAILURES: world.guard.failures.total()}
         return {one: np.float32(value) for one, value in found.items()}  # type: ignore[misc]
 

@@ -13,7 +13,7 @@ from forage.core.text import named
 from forage.core.text.tokenizer import Tokenizer
 from forage.environments.text import FAMILIES, worlds
 from forage.environments.text.games import GAMES
-from forage.environments.text.opening import GYM, family, is_own
+from forage.environments.text.opening import GYM, family, is_own, mixed_families
 from forage.environments.text.own import prompts
 from forage.environments.text.tools.native import Native, native_form
 
@@ -84,10 +84,12 @@ def ids() -> dict[str, str]:
 
 def canonical(id: str) -> str:
     """Return an id in its proper spelling. Raise `ForageError` for an unknown id."""
-    if id.lower().startswith(GYM):
+    if id.lower().startswith(GYM) and not mixed_families(id):
         return id
     if prompts.is_file(id):
         return prompts.full_path(id)
+    if parts := mixed_families(id):
+        return "+".join(map(canonical, parts))
     if is_own(id):
         return full_target(id)
     if id.lower() not in {**FAMILIES, **GAMES}:

@@ -35,6 +35,13 @@ def family(name: str) -> Family:
     return getattr(importlib.import_module(f"forage.environments.text.families.{module}"), made)()
 
 
+def mixed_families(name: str) -> list[str]:
+    """Return the families of `addition+sorting`; empty for the name of a single one."""
+    parts = name.split("+")
+    known = all(part.lower() in FAMILIES or part.startswith(GYM) or is_own(part) for part in parts)
+    return parts if len(parts) > 1 and known else []
+
+
 def is_own(name: str) -> bool:
     """Return whether a name is that of a person's own class: `file.py:Class` or `module:Class`."""
     return ":" in name and not name.startswith(GYM)

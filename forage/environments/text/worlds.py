@@ -23,7 +23,7 @@ from forage.environments.text.games import GAMES
 from forage.environments.text.games.game import EXECUTED
 from forage.environments.text.guard import Guard
 from forage.environments.text.named import call_own
-from forage.environments.text.opening import GYM, family, is_own, kind_of
+from forage.environments.text.opening import GYM, family, is_own, kind_of, mixed_families
 from forage.environments.text.problems import INSTRUCTION, Problem
 from forage.environments.text.sets import SHARE, Split, check_level, problem_at
 from forage.environments.text.tools.native import Native
@@ -69,6 +69,7 @@ class World(ABC):
     verified: bool = False  # a verifier says what an answer is worth, and not a game's rules
     names: tuple[str, ...] = ()  # of the numbers that are told beside (`Said.told`)
     known: bool = True  # an expert's texts show how long an episode is
+    guard: Any = None  # of its verifier
     waits: bool = False  # a reply waits for another process or for the network, so that several are asked at a time
     rows_to_learn: int = 0  # rows of a person's environment that training plays in passes
     pays: str = ""  # the name of its own reward, which counts beside reward functions; empty: they take its place
@@ -90,6 +91,14 @@ class World(ABC):
     def reference(self) -> str:
         """Return a text that an expert would write next; empty if no expert is known."""
         return ""
+
+    def kind(self, start: Start) -> int:
+        """Return the number of the family that poses a problem, of several."""
+        return 0
+
+    def level(self, start: Start) -> int:
+        """Return the level of a problem."""
+        return start.level
 
     @property
     def row(self) -> Mapping[str, Any]:
@@ -258,6 +267,13 @@ def make_world(
     who take turns, what it pays each that the team is right; `None` if one policy says all. `native`: the form of calls
     of a chat template. `rows`: of a person's environment.
     """
+    if parts := mixed_families(name):
+        from forage.environments.text.mixture import Mixture
+
+        shared = beside.members if isinstance(beside, Mixture) else [None] * len(parts)
+        more = tools_used, turns, instruct, share, options
+        made = [make_world(one, *more, other, team, native, rows) for one, other in zip(parts, shared, strict=True)]
+        return Mixture(name, made)
     options, guard = options or {}, getattr(beside, "guard", None)
     kind = kind_of(load_class(name)) if is_own(name) else None
     if rows and kind != "methods":

@@ -405,6 +405,10 @@ class Pool(HostEnvironment):
         return self.told["hints"]
 
     @property
+    def kinds(self) -> Int[np.ndarray, " number"]:
+        return self.told["kinds"]
+
+    @property
     def prompt_lengths(self) -> Int[np.ndarray, " number"]:
         return self._ask(self.lanes[0], "prompt_lengths")
 

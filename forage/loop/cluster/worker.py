@@ -50,7 +50,7 @@ TOLD = (
         "pass_length",
         "difficulty",
     ),
-    *("hints", "limits", "max_answer_tokens", "frames_per_second", "info_names"),
+    *("kinds", "hints", "limits", "max_answer_tokens", "frames_per_second", "info_names"),
 )
 """The attributes that a batch reports once for all its environments."""
 

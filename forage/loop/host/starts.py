@@ -60,6 +60,7 @@ class HostedEnvironment(Environment):
         static=True, default=0
     )  # tokens that an answer may begin with; 0: tickets hold none
     difficulty: Float[Array, " number"] | tuple[()] = ()  # of each beginning, from 0 to 1
+    kinds: Int[Array, " number"] | tuple[()] = ()  # of each, from 0
     lengths: Int[Array, " number"] | tuple[()] = ()  # tokens of the prompt of each, for tasks with `reads_prompts`
     number: Int[Array, ""] | tuple[()] = ()  # which of them an episode begins with
     hint: Float[Array, ""] | tuple[()] = ()  # the share of its solution that is given away
@@ -86,6 +87,7 @@ class HostedEnvironment(Environment):
         difficulty: Any = np.asarray(environment.difficulty, np.float32)
         numbers: Any = {"number": np.int32(0), "hint": np.float32(0), "slot": np.int32(0)}
         numbers |= {"num_starts": environment.num_starts, "hints": environment.hints}
+        numbers |= {"kinds": environment.kinds}
         numbers |= {"lengths": environment.prompt_lengths} if tasks.reads_prompts else {}
         numbers |= {name: np.int32(most) for name, most in environment.limits.items()}
         return cls(spec, environment.map_shape, True, max_answer_tokens=written, difficulty=difficulty, **numbers)

@@ -264,3 +264,18 @@ def test_conversations_of_several_turns_go_on_after_a_snapshot():
     (told,) = one.conversations()
     assert one.conversations() == two.conversations()
     assert [who for who, _ in told.said][:4] == ["prompt", "answer", "reply", "answer"] and told.reward > 0
+
+
+def test_a_mixture_poses_problems_of_each_family_at_every_level():
+    environment = TextEnvironment("addition+sorting", 4, level="0-1", problems=16)
+    kinds, level = environment.kinds, environment.difficulty
+    assert all(((kinds == kind) & (level == one)).sum() == 4 for kind in (0, 1) for one in np.unique(level))
+    prompts = [str(environment.worlds[0].begin(environment._numbered_start(number))) for number in range(16)]
+    assert len(set(prompts)) == 16 and all(
+        ("+" in text) == (kind == 0) for text, kind in zip(prompts, kinds, strict=True)
+    )
+    result = environment.step(environment.reset(1)["reference"])
+    assert (result.step.reward == 1).all() and environment.metrics()["verifier_failures"] == 0
+    environment.close()
+    with pytest.raises(ForageError, match="Unknown environment 'text:addition\\+sortng'"):
+        make("text:addition+sortng")

@@ -22,8 +22,10 @@ from forage_papers.tasks.seele import Seele, fit_model
 KEY = jax.random.key(0)
 
 
-def exam(*difficulty: float, slot: int = 4) -> Any:
-    return SimpleNamespace(num_starts=len(difficulty), difficulty=jnp.array(difficulty), slot=jnp.int32(slot))
+def exam(*difficulty: float, slot: int = 4, kinds: Any = None) -> Any:
+    kinds = np.zeros(len(difficulty), np.int32) if kinds is None else np.array(kinds)
+    fields = {"difficulty": jnp.array(difficulty), "slot": jnp.int32(slot), "kinds": kinds}
+    return SimpleNamespace(num_starts=len(difficulty), **fields)
 
 
 def tell(*rates: float | None, answers: int = 8) -> ProblemOutcomes:
@@ -130,17 +132,28 @@ def test_the_window_moves_as_that_of_one_family():
         own = part.update_state(own, tell(*rates, answers=4), world)
         pairs = [(level, rate) for level, rate in enumerate(rates) if rate is not None for _ in range(4)]
         window = rule.follow(window, [level for level, _ in pairs], [rate for _, rate in pairs], 2)
-        assert (int(own.high), float(own.answers), float(own.right)) == tuple(window)
+        assert (*own.high.tolist(), *own.answers.tolist(), *own.right.tolist()) == tuple(window)
         seen.add(window.high)
     assert seen == {0, 1, 2}
 
 
 def test_each_level_of_the_window_is_drawn_equally_often():
     part, world = Rising(width=2), exam(*[0.1] * 4, *[0.2] * 2, *[0.3] * 3)
-    own = part.first(world)._replace(high=jnp.int32(1))
+    own = part.first(world)._replace(high=jnp.array([1]))
     order = np.argsort(part.rank(own, KEY, world))
     level = np.asarray(own.level)[order].tolist()
     assert sorted(level[:2]) == sorted(level[2:4]) == [0, 1] and level[4:6] == [0, 0] and level[6:] == [2, 2, 2]
+
+
+def test_each_family_has_a_window_of_its_own_and_comes_equally_often():
+    part = Rising(threshold=0.75, answers=8, width=2)
+    world = exam(*[0, 0.1] * 8, *[0.5] * 16, kinds=[0] * 16 + [1] * 16)
+    own = part.first(world)
+    assert own.level.tolist() == [0, 1] * 8 + [0] * 16 and own.high.tolist() == [0, 0]
+    own = part.update_state(own, tell(1.0, *[None] * 15, 1.0, *[None] * 15), world)
+    assert own.high.tolist() == [1, 0]  # the second family has no other level
+    kinds = np.asarray(own.kind)[np.argsort(part.rank(own, KEY, world))]
+    assert abs(int((kinds[:16] == 1).sum()) - 8) <= 1  # two levels of one family share what the other's one has
 
 
 def test_a_problem_that_nobody_solves_gets_more_hints_until_somebody_does():
