@@ -148,6 +148,7 @@ PARTS = {
         "dars": "forage_papers.tasks.dars:DARS",
         "cdas": "forage_papers.tasks.cdas:CDAS",
         "rising": "forage_papers.tasks.rising:Rising",
+        "first-policy": "forage_papers.tasks.first_policy:FirstPolicy",
         "e3": "forage_papers.tasks.e3:E3",
         "hints": "forage_papers.tasks.hints:Hints",
         "seele": "forage_papers.tasks.seele:Seele",

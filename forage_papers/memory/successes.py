@@ -39,8 +39,9 @@ class Successes(Memory):
 
     Source: Lu, Zhong, Liu, Fu, Jia, 2025, "ARPO: End-to-End Policy Optimization for GUI Agents with Experience Replay",
     arXiv 2505.16282, as in the authors' `replay_buffer.py` and `apply_replay` (read in a fork of their repository),
-    whose bounds these are. There each task keeps its own 8 newest successes; here all share the `capacity`. Not here:
-    leaving out tasks that the first policy never solves.
+    whose bounds these are. There each task keeps its own 8 newest successes; here all share the `capacity`. Tasks that
+    the first policy never solves are left out by `--tasks first-policy`, with as many rollouts `measured` as there are
+    `waiting` ones here.
     """
 
     example: ClassVar[str] = "forage train grpo text:countdown --env.problems 64 --memory successes"
@@ -50,6 +51,7 @@ class Successes(Memory):
         "failure": Range(),
         "spread": Range(0),
         "capacity": Range(1),
+        "waiting": Range(0),
         "group_size": Range(2),
     }
     needs: ClassVar[Needs] = Needs(
@@ -64,11 +66,17 @@ class Successes(Memory):
     spread: float = 0.05  # deviation of a group's rewards below which it has failed as a whole
     capacity: int = equinox.field(static=True, default=256)  # successes that are kept, of all beginnings together
     group_size: int = equinox.field(static=True, default=8)  # episodes with one beginning, side by side; the agent's
+    waiting: int = equinox.field(static=True, default=0)  # rollouts of the first policy before the first update, whose
+    # successes are kept
     recorded: bool = equinox.field(static=True, default=True)  # ratios are measured from the policy that wrote
 
     @property
     def group(self) -> int:
         return self.group_size
+
+    @property
+    def waiting_rollouts(self) -> int:  # type: ignore[override]
+        return self.waiting
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         super().check(agent, spec, environment)

@@ -13,6 +13,7 @@ from forage_papers.tasks.adaptive_difficulty import AdaptiveDifficulty
 from forage_papers.tasks.cdas import CDAS, Ratings
 from forage_papers.tasks.dars import DARS, played_groups
 from forage_papers.tasks.filtered import FilteredProblems, Rates
+from forage_papers.tasks.first_policy import FirstPolicy
 from forage_papers.tasks.greso import Greso
 from forage_papers.tasks.hints import Hints
 from forage_papers.tasks.numbered import ProblemOutcomes, running
@@ -105,6 +106,17 @@ def test_answers_within_an_update_owe_nothing_to_the_next():
     own = part.update_state(part.first(world), tell(0.125, 0.5, None), world)
     assert own.tolist() == [6, 0, 0]  # 11 more answers are six groups of 2, as 4 of these were the first 8
     assert part.end_step(own).tolist() == [0, 0, 0] and Hints(rounds=4).end_step(jnp.array([2, 0])).tolist() == [0, 0]
+
+
+def test_the_first_policy_says_which_problems_are_kept():
+    for kept, out in [("solved", [0, 1, 0, 0]), ("unsolved", [1, 0, 1, 0]), ("differing", [1, 1, 0, 0])]:
+        part, world = FirstPolicy(measured=2, kept=kept), exam(0, 0, 0, 0)
+        own = part.update_state(part.first(world), tell(1.0, 0.0, None, None), world)
+        assert not part.leaves_out(own, KEY, world).any()
+        before, own = own, part.update_state(own, tell(1.0, 0.0, 0.5, None), world)
+        assert part.restarts(before, own) and part.leaves_out(own, KEY, world).tolist() == [bool(one) for one in out]
+        own = part.update_state(own, tell(0.0, 1.0, 1.0, 1.0), world)  # later policies count no more
+        assert part.leaves_out(own, KEY, world).tolist() == [bool(one) for one in out]
 
 
 def test_who_is_solved_sometimes_comes_first_and_then_whose_rate_is_oldest():
