@@ -85,6 +85,8 @@ PARTS = {
         "pass-at-k": "forage_papers.agents.settings:PassAtK",
         "max-at-k": "forage_papers.agents.settings:MaxAtK",
         "raft": "forage_papers.agents.language.raft:RAFT",
+        "reward-weighted": "forage_papers.agents.language.reward_weighted:RewardWeighted",
+        "oreo": "forage_papers.agents.language.oreo:OREO",
         "kto": "forage_papers.agents.language.kto:KTO",
         "simpo": "forage_papers.agents.settings:SimPO",
         "cpo": "forage_papers.agents.settings:CPO",

@@ -21,7 +21,14 @@ from forage.memory.texts import TextSet
 from forage.nn.language.peft import tokenizer_directory
 from forage.nn.language.pretrained import PretrainedModel
 
-SUGGESTED = {"preference": "dpo", "label": "kto", "messages": "sft", "completion": "sft", "text": "sft"}
+SUGGESTED = {
+    "preference": "dpo",
+    "label": "kto",
+    "scored": "sft",
+    "messages": "sft",
+    "completion": "sft",
+    "text": "sft",
+}
 """The default agent for each kind of rows."""
 
 

@@ -7,6 +7,7 @@
 | `completion` | `prompt`, `completion` | supervised fine-tuning |
 | `preference` | `chosen`, `rejected`, with `prompt` or without: the beginning of both | preferences, rewards |
 | `label` | `prompt`, `completion`, `label` | preferences without pairs |
+| `scored` | `prompt`, `completion`, `reward` | rewards of recorded answers |
 | `steps` | `prompt`, `completions`, `labels` | rewards of steps |
 | `prompt` | `prompt` | agents that write their own answers |
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +31,7 @@ from forage.data.text.source import RawRow, raw_rows
 KINDS: dict[str, tuple[str, ...]] = {
     "label": ("prompt", "completion", "label"),
     "steps": ("prompt", "completions", "labels"),
+    "scored": ("prompt", "completion", "reward"),
     "preference": ("chosen", "rejected"),
     "completion": ("prompt", "completion"),
     "messages": ("messages",),
@@ -123,7 +126,7 @@ def row_fields(row: Any) -> Mapping[str, Any] | str:
 
 def texts_of(kind: str) -> tuple[str, ...]:
     """Return the columns of a kind that are texts or messages."""
-    return tuple(name for name in KINDS[kind] if name not in ("label", "labels", "completions"))
+    return tuple(name for name in KINDS[kind] if name not in ("label", "labels", "reward", "completions"))
 
 
 def kind_of_row(fields: Mapping[str, Any], kinds: Sequence[str]) -> str | None:
@@ -139,6 +142,7 @@ def wrong_kind(name: str, fields: Mapping[str, Any], kinds: Sequence[str], reade
     learners = {
         "preference": "dpo, orpo or reward-model learn",
         "label": "kto learns",
+        "scored": "reward-weighted, oreo and sft learn",
         "steps": "process-reward learns",
         "completion": "sft learns",
         "messages": "sft learns",
@@ -189,6 +193,10 @@ def finish_row(row: dict[str, Any], kind: str, implicit: bool) -> tuple[dict[str
         if label is None:
             return row, f"has the label {given!r}, which is neither true nor false"
         row["label"] = label
+    if kind == "scored":
+        given = row["reward"]
+        if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
+            return row, f"has the reward {given!r}, which is no number"
     if kind == "steps":
         return row, check_steps(row)
     for name in ("completion", "chosen", "rejected", "messages"):

@@ -33,7 +33,7 @@ class TokenRows:
 
     text: Int[np.ndarray, "row answer time"]
     wrote: Bool[np.ndarray, "row answer time"]  # tokens that are learned from
-    label: Float[np.ndarray, " row"]  # 1 for a wanted answer, 0 for another
+    label: Float[np.ndarray, " row"]  # 1 for a wanted answer, 0 for another; or its reward
     margin: Float[np.ndarray, " row"]  # by how much the chosen answer is better, where the file says so
     begin: Int[np.ndarray, "row answer time"] | None = None  # the place in its row at which each token's text begins,
     # where a row holds several texts
@@ -151,7 +151,8 @@ def encode_rows(rows: TextRows, encoder: RowEncoder, longest: int, others: bool 
         for j, one in enumerate(texts):
             text[i, j, : len(one.tokens)] = np.array(one.tokens, np.int32) + 1
             wrote[i, j, : len(one.wrote)] = one.wrote
-    label = np.array([rows.rows[i].get("label", True) is True for i in kept], np.float32)
+    name = "reward" if rows.kind == "scored" else "label"
+    label = np.array([float(rows.rows[i].get(name, 1.0)) for i in kept], np.float32)
     margin = np.array([read_margin(rows, i) for i in kept], np.float32)
     return TokenRows(text, wrote, label, margin, dropped=dropped, apart=encoder.apart)
 
