@@ -1,4 +1,4 @@
-"""Problems chosen by what the first policy solves of them: those it ever solves, or those it never does."""
+"""Problems chosen by the first policy's success: those that it ever solves, or those that it never does."""
 
 from __future__ import annotations
 

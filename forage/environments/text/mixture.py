@@ -77,7 +77,7 @@ class MixedGuard:
 
     @property
     def failures(self) -> Counter[str]:
-        """Return how often each failure happened."""
+        """Return the count of each failure."""
         return sum((one.failures for one in self.guards), Counter())
 
     def forget(self) -> None:

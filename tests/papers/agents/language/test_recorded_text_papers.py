@@ -58,7 +58,7 @@ def test_rewards_of_answers_weigh_them_or_choose_some() -> None:
 
 
 def test_residuals_of_oreo_by_hand() -> None:
-    """Ratios 1, -2 and 3 with the values 0.5, 0 and 1 and the reward 1: what follows each token is 2, 1 and 3."""
+    """Ratios 1, -2 and 3 with the values 0.5, 0 and 1 and the reward 1: sums from each token on are 2, 1 and 3."""
     ratio, value = jnp.array([[1.0, -2.0, 3.0]]), jnp.array([[0.5, 0.0, 1.0]])
     of_value, of_policy = path_residuals(ratio, value, jnp.array([1.0]), 0.5)
     np.testing.assert_allclose(of_value, [[0.5 - 1 + 1, -1 + 0.5, 1.5]])
