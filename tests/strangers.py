@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from forage.config import declared, packages
+from forage.config import packages
+from forage.config.help import declared
 from forage.studies.claims import rows
 
 

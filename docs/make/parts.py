@@ -13,7 +13,7 @@ import textwrap
 from pathlib import Path
 
 from forage.config import part_options, registry
-from forage.config.describing import docstrings
+from forage.config.help.describing import docstrings
 from forage.config.presets import presets_of
 from forage.config.ranges import range_words
 from forage.studies.claims import of_part
@@ -81,7 +81,7 @@ def page(port: str, name: str, target: str) -> str:
     prefix = "" if port == "agent" else f"{port}."
     where = f"`{target}`{registry.package_words(target)}"
     lines = [f"# {name}", "", f"A part for the port **{port}**: {where}.", ""]
-    lines += [prose(docstrings(sys.modules[cls.__module__], cls)), ""]
+    lines += [prose(docstrings(cls)), ""]
     command = cls.example
     lines += ["## Run it", "", f"```sh\n{command}\n```" if command.startswith("forage") else f"{command}", ""]
     lines += claims(name)

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from forage.cli.arguments import FLAGS, LISTS, named_options, nothing_left
-from forage.config import declared, options, registry
+from forage.config import options, registry
+from forage.config.help import declared
 from forage.config.options import PORTS, hyphens
 from forage.core.errors import ForageError, nearest
 

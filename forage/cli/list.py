@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from forage.cli.arguments import nothing_left
-from forage.config import declared, options, packages, registry
+from forage.config import options, packages, registry
+from forage.config.help import declared
 from forage.config.options import fill_columns
 from forage.core.errors import ForageError, nearest
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from typing import Any
 
 from forage.cli.arguments import nothing_left
@@ -52,22 +51,22 @@ def show(name: str) -> None:
     if not found:
         show_environment(name)
         return
-    from forage.config.describing import docstrings, needs_words, option_lines
+    from forage.config.help.describing import docstrings, option_lines
+    from forage.config.help.outlines import class_to_describe
     from forage.config.values import takes_schedule
-    from forage.core.schedule import FORMS
+    from forage.core.ranges import FORMS
 
     port, target = found[0]
-    cls = registry.own_class(target)
-    module = sys.modules[cls.__module__]
+    cls = class_to_describe(target) if registry.is_table_part(target) else registry.own_class(target)
     print(f"{name}: {port}\n")
-    print(docstrings(module, cls), "\n")
+    print(docstrings(cls), "\n")
     print("options")
     print(*option_lines(cls, "" if port == "agent" else f"{port}."), sep="\n")
     scheduled = [field.name.replace("_", "-") for field in part_options.fields(cls) if takes_schedule(cls, field.name)]
     if scheduled:
         print("", fill_columns("schedules", f"(docs/networks.md) may stand for {', '.join(scheduled)}:"), sep="\n")
         print("  " + "; ".join(form.partition(" or ")[0] for form in FORMS.values()))
-    if needs := needs_words(cls):
+    if needs := part_options.needs_words(cls):
         print("", fill_columns("needs", ", ".join(needs)), sep="\n")
     example = f"\nexample {cls.example}" if "example" in vars(cls) else ""
     print(f"{example}\nsource {target.replace(':', ' ')}{registry.package_words(target)}")
@@ -123,8 +122,8 @@ def show_words(build: Any) -> None:
 
 
 def show_environment(name: str) -> None:
-    from forage.config.describing import environment_lines
     from forage.config.environment import environment_spec, resolve_environment
+    from forage.config.help.describing import environment_lines
     from forage.environments import make
     from forage.environments.catalogue import NATIVE
     from forage.environments.registry import maker_of

@@ -46,7 +46,7 @@ Examples
 
 def explain(positional: list[str], words: options.Words) -> str:
     """Return the help about the agent and the environment that are named."""
-    from forage.config.describing import training_help
+    from forage.config.help.describing import training_help
 
     return training_help("train", positional, words)
 

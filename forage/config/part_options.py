@@ -12,6 +12,7 @@ import tokenize
 import typing
 from typing import Any
 
+from forage.core.ports.needs import Needs
 from forage.core.settings import Setting
 
 
@@ -116,7 +117,7 @@ def field_comments(cls: type) -> dict[str, str]:
     if row := setting_of(cls):
         return dict(row.meanings)
     try:
-        return parse_comments(inspect.getsource(cls))
+        return parse_comments(vars(cls).get("source_text") or inspect.getsource(cls))
     except (OSError, TypeError):
         return {}
 
@@ -150,3 +151,15 @@ def parse_comments(source: str) -> dict[str, str]:
 def is_a(cls: type, name: str) -> bool:
     """Return whether a class is a `forage.core.ports.NAME`, found out without importing it."""
     return any(base.__name__ == name and base.__module__.startswith("forage.core.ports.") for base in cls.__mro__)
+
+
+def needs_words(cls: type) -> list[str]:
+    """Describe the needs that a part declares, those of its base classes first; of actions the last ones count."""
+    found = [vars(base).get("needs") for base in reversed(cls.__mro__)]
+    if any(isinstance(own, property) for own in found):
+        blank = object.__new__(cls)  # for needs that follow from the class
+        found = [own.fget(blank) if isinstance(own, property) and own.fget else own for own in found]
+    known = [own for own in found if isinstance(own, Needs)]
+    last = next((own for own in reversed(known) if own.actions), None)
+    only = [dataclasses.replace(own, actions=last.actions) if last and own.actions else own for own in known]
+    return list(dict.fromkeys(words for needs in only for words in needs.words()))

@@ -9,14 +9,19 @@ import os
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from forage.config.packages import package_of
 from forage.core.errors import ForageError, check_path
+from forage.core.loading import LazyModule
 from forage.core.ranges import Range, declared_range
-from forage.core.schedule import Schedule
+
+if TYPE_CHECKING:
+    from forage.core import schedule
+else:
+    schedule = LazyModule("forage.core.schedule")  # it loads JAX
 
 INFINITE = math.inf
 RANGES: dict[str, tuple[float, float]] = {
@@ -137,7 +142,7 @@ def check_ranges(part: Any, name: str) -> None:
     check_fields(part, name)
     for field in dataclasses.fields(part):
         value = getattr(part, field.name)
-        if dataclasses.is_dataclass(value) and not isinstance(value, type | Schedule):
+        if dataclasses.is_dataclass(value) and not isinstance(value, type | schedule.Schedule):
             check_ranges(value, name)
         for number in numbers(value):
             check_number(type(part), field.name, number, name)
@@ -152,7 +157,7 @@ def check_number(cls: type, field: str, number: float, name: str) -> None:
 
 def numbers(value: Any) -> Iterator[float]:
     """Yield the plain numbers in a field; of a schedule, its end points."""
-    if isinstance(value, Schedule):
+    if isinstance(value, schedule.Schedule):
         yield from value.values()
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         yield value
@@ -214,7 +219,7 @@ def fits(value: Any, wanted: Any) -> bool:
         return any(fits(value, one) for one in inner)
     if wanted is types.NoneType:
         return value is None
-    if isinstance(value, Schedule):
+    if isinstance(value, schedule.Schedule):
         return True  # that there can be one was checked where it was made
     if wanted in (bool, int, float) and hasattr(value, "dtype"):
         kind = {bool: np.bool_, int: np.integer, float: np.number}[wanted]

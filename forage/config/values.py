@@ -19,6 +19,7 @@ FIXED = {"start", "end", "fraction", "importance_exponent"}
 """Numbers that are part of a schedule already."""
 AT_FIRST = ("initial_", "final_", "prior")
 """Prefixes of the names of numbers that are used once, or are part of a schedule already."""
+DISTRIBUTION = "forage.tasks.distributions:Distribution"
 
 
 def takes_schedule(cls: type, name: str) -> bool:
@@ -37,9 +38,7 @@ def takes_schedule(cls: type, name: str) -> bool:
 
 def is_distribution(cls: type) -> bool:
     """Return whether a class is one of `forage.tasks.distributions`, from which tasks draw numbers."""
-    from forage.tasks.distributions import Distribution
-
-    return issubclass(cls, Distribution)
+    return any(f"{base.__module__}:{base.__name__}" == DISTRIBUTION for base in cls.__mro__)
 
 
 def resolve_words(cls: type, options: dict[str, Any]) -> dict[str, Any]:
@@ -79,7 +78,8 @@ def resolve_word(cls: type, name: str, value: Any) -> Any:
 
 def schedule_of(value: Any) -> Any:
     """Return the schedule that words, `module:function` or a function stand for."""
-    from forage.core.schedule import FORMS, Schedule
+    from forage.core.ranges import FORMS
+    from forage.core.schedule import Schedule
 
     if isinstance(value, Schedule):
         return value

@@ -8,6 +8,17 @@ from typing import Any, NamedTuple
 
 from forage.core.errors import ForageError
 
+FORMS = {
+    "linear": "linear:FROM,TO or linear:FROM,TO,UNTIL",
+    "cosine": "cosine:FROM,TO or cosine:FROM,TO,UNTIL",
+    "exponential": "exponential:FROM,TO or exponential:FROM,TO,UNTIL",
+    "step": "step:FIRST,NEXT@WHEN,...",
+    "warmup": "warmup:PEAK,UNTIL or warmup:PEAK,UNTIL,TO",
+}
+"""Schedules of a number in words. UNTIL and WHEN are shares of the run, as in `linear:3e-4,0,0.5`; UNTIL is 1 by
+default.
+"""
+
 
 class Range(NamedTuple):
     """The numbers from `low` to `high`; without the ends that are left out. `Range()` is any number."""

@@ -16,15 +16,7 @@ import numpy as np
 import optax
 
 from forage.core.errors import ForageError, nearest
-
-FORMS = {
-    "linear": "linear:FROM,TO or linear:FROM,TO,UNTIL",
-    "cosine": "cosine:FROM,TO or cosine:FROM,TO,UNTIL",
-    "exponential": "exponential:FROM,TO or exponential:FROM,TO,UNTIL",
-    "step": "step:FIRST,NEXT@WHEN,...",
-    "warmup": "warmup:PEAK,UNTIL or warmup:PEAK,UNTIL,TO",
-}
-"""The schedules in words. UNTIL and WHEN are shares of the run, as in `linear:3e-4,0,0.5`; UNTIL is 1 by default."""
+from forage.core.ranges import FORMS
 
 SAMPLES = 101  # points of the run at which the numbers of a function are looked at
 MOMENTS = 11  # of a run, at which the numbers of tasks and starts have to fit together

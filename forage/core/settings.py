@@ -66,10 +66,13 @@ def class_of(module: str, table: Mapping[str, Setting], name: str) -> type:
         return namespace[name]
 
 
-def make_class(module: str, name: str, row: Setting) -> type:
-    """Return a subclass of the row's part with other defaults, kept static where the part's own are."""
+def make_class(module: str, name: str, row: Setting, base: Any = None) -> type:
+    """Return a subclass of the row's part with other defaults, kept static where the part's own are.
+
+    `base`: the class of that part, by default its own, which is imported.
+    """
     where, _, base_name = row.base.partition(":")
-    base = getattr(importlib.import_module(where), base_name)
+    base = base or getattr(importlib.import_module(where), base_name)
     known, hints = {field.name: field for field in dataclasses.fields(base)}, typing.get_type_hints(base)
     attributes: dict[str, Any] = {
         "__module__": module,

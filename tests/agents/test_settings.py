@@ -10,8 +10,9 @@ import sys
 import pytest
 
 from forage.agents.settings import SETTINGS
-from forage.config import declared, part_data, part_options, registry
-from forage.config.describing import docstrings
+from forage.config import part_data, part_options, registry
+from forage.config.help import declared
+from forage.config.help.describing import docstrings
 from forage.core.settings import class_of, setting
 
 NAMES = {name: registry.name_of_target(f"forage.agents.settings:{name}") for name in SETTINGS}
@@ -40,7 +41,7 @@ def test_a_row_has_words_a_source_and_a_page(name):
     assert row.summary.endswith(".") and re.search(r"\(20\d\d\), \".+\", arXiv \d{4}\.\d{5}$", row.source)
     assert f" {NAMES[name]} " in row.example
     assert cls.__doc__.startswith(f"{row.summary}\n\n{row.source}.")
-    shown = docstrings(sys.modules[cls.__module__], cls)
+    shown = docstrings(cls)
     options = [option for option in row.defaults if option in {field.name for field in part_options.fields(cls)}]
     assert options and all(f"--{option.replace('_', '-')} " in shown for option in options)
     said = {field.name: field.help for field in part_options.fields(cls)}
@@ -49,7 +50,7 @@ def test_a_row_has_words_a_source_and_a_page(name):
 
 def test_the_options_that_a_row_changes_are_shown():
     cls = registry.part_class("agent", "ddpg")
-    said = docstrings(sys.modules[cls.__module__], cls)
+    said = docstrings(cls)
     assert said.endswith("\n\nIt is td3 with --target-noise 0.0 --policy-delay 1 --critics 1.")
 
 

@@ -14,7 +14,8 @@ from forage.cli import arguments
 from forage.cli import entry as cli
 from forage.cli.arguments import environment_options, named_options
 from forage.cli.list import MOST, part_counts
-from forage.config import declared, options, packages, part_options, registry
+from forage.config import options, packages, part_options, registry
+from forage.config.help import declared
 from forage.core.types import ForageError
 from forage.runs.run import Run
 

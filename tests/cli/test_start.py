@@ -10,7 +10,8 @@ from forage.cli.entry import COMMANDS
 
 SLOW = ("jax", "scipy", "matplotlib", "gymnasium")
 HELP = [["--help"], *([command, "--help"] for command in COMMANDS)]
-OTHER = [["list"], ["list", "rewards"], ["--version"], ["completion", "--line", "forage show "]]
+OTHER = [["list"], ["list", "rewards"], ["--version"], ["completion", "--line", "forage show "], ["runs", "docs"]]
+OTHER += [["show", "ppo"], ["show", "redq"], ["train", "ppo", "--help"], ["tune", "sac", "--help"]]
 
 
 @pytest.mark.parametrize("commands", [HELP, OTHER], ids=["help", "lists"])

@@ -8,7 +8,8 @@ import pytest
 import small
 import strangers
 
-from forage.config import declared, packages, part_data, registry, trusting
+from forage.config import packages, part_data, registry, trusting
+from forage.config.help import declared
 from forage.config.resolve import from_config, resolve
 from forage.core.types import ForageError
 from forage.runs.provenance import own_code

@@ -11,7 +11,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.config import registry
-from forage.config.describing import needs_words
+from forage.config.part_options import needs_words
 from forage.core.ports import Behaviour
 from forage.core.ports.checking import check_needs, needs_of
 from forage.core.ports.needs import Choices, Needs, Unused

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from forage.config import registry
-from forage.config.describing import docstrings
+from forage.config.help.describing import docstrings
 
 PATH = Path(__file__).parents[2] / "docs" / "make" / "formulas.py"
 spec = importlib.util.spec_from_file_location("formulas", PATH)
@@ -53,7 +53,7 @@ def test_labels_stand_in_a_column():
 def test_every_formula_keeps_its_letters_and_is_well_formed():
     """Of the core's agents, as they stand in docstrings."""
     for name, target in registry.PORTS["agent"].items():
-        text = docstrings(__import__("sys").modules[registry.load(target).__module__], registry.load(target))
+        text = docstrings(registry.load(target))
         for block in (block for block in text.split("\n\n") if block.startswith("    ")):
             tree = ElementTree.fromstring(formulas.typeset(block))
             found = "".join(tree.itertext())

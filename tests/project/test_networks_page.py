@@ -49,6 +49,6 @@ def test_the_schedules_in_python():
 
 
 def test_every_form_is_on_the_page():
-    from forage.core.schedule import FORMS
+    from forage.core.ranges import FORMS
 
     assert all(f"`{form}:" in TEXT for form in FORMS)

@@ -11,7 +11,7 @@ from fine_tuning_helpers import SPEC, batch, linear_critics
 from small import at_once, compute
 
 from forage.agents.actor_critic.base import CriticKeys
-from forage.config import declared
+from forage.config.help import declared
 from forage.config.ranges import check_ranges
 from forage.core.types import Clock, ForageError
 from forage.nn.distributions import SquashedGaussian

@@ -1,12 +1,11 @@
 """Rows of named settings of papers, with the core's tests (`test_settings`)."""
 
-import sys
-
 import test_settings as core
 from tiers import repeat
 
-from forage.config import declared, part_options, registry
-from forage.config.describing import docstrings
+from forage.config import part_options, registry
+from forage.config.help import declared
+from forage.config.help.describing import docstrings
 from forage_papers.agents.settings import SETTINGS
 
 MODULE = "forage_papers.agents.settings"
@@ -26,6 +25,4 @@ def test_help_reads_rows():
 
 def test_the_behaviour_that_a_row_changes_is_shown():
     cls = registry.part_class("agent", "remax")
-    assert docstrings(sys.modules[cls.__module__], cls).endswith(
-        "--kl-placement reward-token --behaviour greedy-first-sample."
-    )
+    assert docstrings(cls).endswith("--kl-placement reward-token --behaviour greedy-first-sample.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from pathlib import Path
 
 from forage.config import packages
@@ -11,7 +12,7 @@ from forage.config.part_options import meaning_of, parse_comments
 from forage.core.errors import ForageError
 from forage.core.settings import Setting
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def summary(target: str) -> str:
@@ -61,12 +62,21 @@ def meanings(target: str) -> dict[str, str]:
         if isinstance(base, ast.Name) and (origin := origin_of(module, base.id)):
             result |= meanings(origin)
     if found:
-        notes = parse_comments(ast.get_source_segment(source(module), found) or "")
+        notes = parse_comments(class_source(module, found))
         for node in found.body:
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and not is_of_class(node):
                 option = node.target.id
                 result[option] = notes.get(option) or result.get(option) or meaning_of(option, module)
     return result
+
+
+def class_source(module: str, node: ast.ClassDef) -> str:
+    """Return the lines of a class, with the comments behind its last statement."""
+    lines = source(module).splitlines()
+    end = node.end_lineno or node.lineno
+    while end < len(lines) and re.match(r"\s+#", lines[end]):
+        end += 1
+    return "\n".join(lines[node.lineno - 1 : end]) + "\n"
 
 
 def is_of_class(node: ast.AnnAssign) -> bool:
@@ -94,9 +104,18 @@ def parse_module(module: str) -> ast.Module:
         return ast.Module([], [])
 
 
+def statements(module: str) -> list[ast.stmt]:
+    """Return the statements of a module, those for type checkers (`if TYPE_CHECKING`) among them."""
+    found: list[ast.stmt] = []
+    for node in parse_module(module).body:
+        checked = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        found += node.body if checked else [node]
+    return found
+
+
 def definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef | None:
     """Return the definition of a class or a function in a module, or in the module that it is imported from."""
-    for node in parse_module(module).body:
+    for node in statements(module):
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
             return node
     origin = origin_of(module, name)
@@ -107,7 +126,7 @@ def origin_of(module: str, name: str) -> str | None:
     """Return `module:Name` of the definition that a module calls `name`, if it is Forage's."""
     if row_of_settings(f"{module}:{name}"):
         return f"{module}:{name}"
-    for node in parse_module(module).body:
+    for node in statements(module):
         if isinstance(node, ast.ClassDef) and node.name == name:
             return f"{module}:{name}"
         if isinstance(node, ast.ImportFrom):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
+import ast
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Iterator
 from typing import Any
 
 from forage.config import options, part_options, registry
+from forage.config.help import declared
+from forage.config.help.outlines import class_to_describe, part_to_describe
 from forage.config.options import columns, hyphens
 from forage.config.ranges import range_words
-from forage.core.ports.needs import Needs
 from forage.core.ranges import declared_range
 from forage.core.settings import Setting
 
@@ -26,18 +28,6 @@ def option_lines(cls: type, prefix: str = "") -> Iterator[str]:
         meaning = f"{field.help} ({allowed})" if allowed else field.help
         default = "required" if field.required else field.default
         yield from option_line(f"--{prefix}{hyphens(field.name)}", default, meaning)
-
-
-def needs_words(cls: type) -> list[str]:
-    """Describe the needs that a part declares, those of its base classes first; of actions the last ones count."""
-    found = [vars(base).get("needs") for base in reversed(cls.__mro__)]
-    if any(isinstance(own, property) for own in found):
-        blank = object.__new__(cls)  # for needs that follow from the class
-        found = [own.fget(blank) if isinstance(own, property) and own.fget else own for own in found]
-    known = [own for own in found if isinstance(own, Needs)]
-    last = next((own for own in reversed(known) if own.actions), None)
-    only = [dataclasses.replace(own, actions=last.actions) if last and own.actions else own for own in known]
-    return list(dict.fromkeys(words for needs in only for words in needs.words()))
 
 
 def option_line(option: str, default: Any, meaning: str) -> list[str]:
@@ -101,7 +91,7 @@ def training_help(command: str, positional: list[str], words: options.Words) -> 
         agent, environment = "", canonical_id(agent)
     lines = [f"forage {command} {' '.join(word for word in (agent, environment or 'ENVIRONMENT') if word)} [OPTIONS]"]
     if agent:
-        cls = registry.part_class("agent", agent)
+        cls = part_to_describe("agent", agent)
         lines += ["", f"options of {agent}, each with its default", *option_lines(cls)]
     if environment:
         lines += ["", f"options of {environment}", *environment_lines(environment)]
@@ -120,23 +110,25 @@ def port_lines(agent: str, words: options.Words) -> Iterator[str]:
     usual = usual_parts(registry.part_class("agent", agent)())
     for port in ports():
         name = str(words[port]) if port in words else registry.part_name(usual[port])
-        lines = list(option_lines(registry.part_class(port, name), f"{port}."))
+        lines = list(option_lines(part_to_describe(port, name), f"{port}."))
         if lines:
             why = "" if port in words else ", which is used unless another is named"
             yield from ("", f"options of --{port} {name}{why}", *lines)
 
 
-def docstrings(module: Any, cls: type) -> str:
-    """Return the docstrings of a module and its class; of a named setting its own, and its options."""
+def docstrings(cls: type) -> str:
+    """Return the docstrings of a class and its module; of a named setting its own, and its options."""
     if row := part_options.setting_of(cls):
         return f"{cls.__doc__}\n\n{setting_words(row)}"
-    said = [inspect.cleandoc(text) for text in (module.__doc__, cls.__doc__) if text]
+    loaded = sys.modules.get(cls.__module__)
+    about = ast.get_docstring(declared.parse_module(cls.__module__)) if loaded is None else loaded.__doc__
+    said = [inspect.cleandoc(text) for text in (about, cls.__doc__) if text]
     return "\n\n".join(dict.fromkeys(said))
 
 
 def setting_words(row: Setting) -> str:
     """Return a sentence about the options of another part that a named setting changes."""
-    known = {field.name for field in part_options.fields(registry.load(row.base))}
+    known = {field.name for field in part_options.fields(class_to_describe(row.base))}
     ports = {f"usual_{port}": port for port in registry.PORTS}
     said = [f"--{hyphens(name)} {option_words(value)}" for name, value in row.defaults.items() if name in known]
     said += [f"--{ports[name]} {value}" for name, value in row.defaults.items() if name in ports]

@@ -1,0 +1,1 @@
+"""Help on parts and environments, from their source and fields."""
