@@ -456,7 +456,13 @@ class GRPO(LanguageAgent):
             metrics |= {"divergence": token_mean(apart, mask)}
             if self.kl_placement == "loss":
                 loss = loss + self.divergence * self.aggregate_loss(apart, lesson, mask)
-        return loss - self.entropy_coefficient * metrics["entropy"], metrics
+        return loss + self.entropy_loss(state, lesson, entropy, mask), metrics
+
+    def entropy_loss(
+        self, state: LanguageState, lesson: LossInputs, entropy: Float[Array, "row new"], mask: Bool[Array, "row new"]
+    ) -> Float[Array, ""]:
+        """Compute the part of the loss that moves the policy's entropy, through which its gradient flows."""
+        return -self.entropy_coefficient * token_mean(entropy, mask)
 
     def clip_share(
         self, ratio: Float[Array, "row new"], advantage: Float[Array, "row #new"], mask: Bool[Array, "row new"]

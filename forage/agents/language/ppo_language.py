@@ -28,7 +28,7 @@ class Critic(NamedTuple):
     """A transformer that ends in one number."""
 
     network: Transformer
-    head: Float[Array, " width"]
+    head: Float[Array, "*several width"]
 
 
 class ValuedState(NamedTuple):
@@ -51,6 +51,7 @@ class LossInputs(NamedTuple):
     value: Float[Array, "row new"]  # as the critic saw it before any step
     old: Float[Array, "row new"]
     weight: Float[Array, " row"]
+    more: Any = ()  # what a relative keeps of each row beside
 
 
 class OptimiserPair(NamedTuple):
@@ -115,10 +116,14 @@ class PPOLanguage(LanguageAgent):
     def init(self, key: Key[Array, ""], spec: Spec) -> ValuedState:  # type: ignore[override]
         state = super().init(key, spec)
         first = self.base_model.first(self.number_type)
-        critic = Critic(first, jnp.zeros(first.architecture.width))
+        critic = Critic(first, self.first_head(key, first.architecture.width))
         masters = critic._replace(network=self.base_model.first(jnp.float32)) if has_rounded(critic) else None
         optimiser = state.optimiser, self.steps(1.0).init(critic, masters)
         return ValuedState(state.network, optimiser, state.reference, state.end, state.known, critic)
+
+    def first_head(self, key: Key[Array, ""], width: int) -> Float[Array, "*several width"]:
+        """Return the head that the critic begins with."""
+        return jnp.zeros(width)
 
     def masters(self, state: Any) -> Transformer:
         return super().masters(self.plain(state)._replace(optimiser=state.optimiser[0]))
@@ -136,7 +141,7 @@ class PPOLanguage(LanguageAgent):
     ) -> tuple[ValuedState, Metrics, Float[Array, " env"]]:
         rows = self.rows(batch)
         reward = batch.experience.reward.sum(0)
-        lesson = self.with_targets(state, rows, batch)
+        lesson = self.with_targets(state, rows, batch, key)
         learned, fixed = self.split_frozen(state.network)
         rate = self.rate(clock)
         optimiser = OptimiserPair(self.steps(rate), self.steps(rate * self.critic_rate))
@@ -155,7 +160,7 @@ class PPOLanguage(LanguageAgent):
         size = advantage_size(lesson.advantage, rows.wrote, self.rollout_length)
         return state._replace(network=lora.combine_adapters(learned, fixed), optimiser=inner, critic=critic), said, size
 
-    def with_targets(self, state: ValuedState, rows: AnswerRows, batch: Batch) -> LossInputs:
+    def with_targets(self, state: ValuedState, rows: AnswerRows, batch: Batch, key: Key[Array, ""]) -> LossInputs:
         """Return the answers with the advantage of each token and the target of its value."""
 
         def score_part(part: AnswerRows) -> tuple[Array, Array, Array]:
@@ -197,10 +202,7 @@ class PPOLanguage(LanguageAgent):
         old = jnp.where(first, jax.lax.stop_gradient(now), lesson.old)
         mask = rows.wrote & (lesson.weight > 0)[:, None]
         policy = token_mean(clipped_loss(now, old, lesson.advantage, mask, low=self.clip, high=self.clip), mask)
-        value = self.value(critic, rows)
-        near = lesson.value + jnp.clip(value - lesson.value, -self.value_clip, self.value_clip)
-        error = jnp.maximum((value - lesson.target) ** 2, (near - lesson.target) ** 2) / 2
-        critical, unsure = token_mean(error, mask), token_mean(entropy, mask)
+        critical, unsure = self.value_loss(critic, lesson, mask), token_mean(entropy, mask)
         ratio = jnp.exp(now - old)
         metrics = {
             "policy_loss": policy,
@@ -211,6 +213,12 @@ class PPOLanguage(LanguageAgent):
             "sampler_gap": token_mean(jnp.abs(now - rows.sampled), mask),
         }
         return policy + self.value_coefficient * critical - self.entropy_coefficient * unsure, metrics
+
+    def value_loss(self, critic: Critic, lesson: LossInputs, mask: Bool[Array, "row new"]) -> Float[Array, ""]:
+        """Compute the clipped squared error of the values before the tokens that count."""
+        value = self.value(critic, lesson.rows)
+        near = lesson.value + jnp.clip(value - lesson.value, -self.value_clip, self.value_clip)
+        return token_mean(jnp.maximum((value - lesson.target) ** 2, (near - lesson.target) ** 2) / 2, mask)
 
 
 def conversation(x: Array, turns: int) -> Array:

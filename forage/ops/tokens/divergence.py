@@ -102,33 +102,3 @@ def kl_in_reward(
     Source: Ahmadian et al., 2024, "Back to Basics", arXiv:2402.14740, as in TRL 1.16's `rloo_trainer.py`.
     """
     return jax.lax.stop_gradient(reward - scale * sequence_sum(log_probability - reference, mask))
-
-
-def certainty(
-    reference: Float[Array, "*batch vocabulary"],
-    exponent: float,
-    measure: str = "largest",
-    intercept: float = 0.0,
-) -> Float[Array, "*batch"]:
-    """Return the weight of the KL penalty at a token: smaller if the reference is uncertain about the next token.
-
-        c = p                             `largest`
-        c = 1 + log p / log vocabulary    `negentropy`
-        weight = (1 - intercept) c^exponent + intercept
-
-    with p the greatest probability of the reference, whose log-probabilities are given; 1 where it is certain. Multiply
-    `kl_loss` by it. `intercept` must not be positive.
-
-    Source: Vassoyan, Beau, Plaud, 2025, "Ignore the KL Penalty! Boosting Exploration on Critical Tokens to Enhance RL
-    Fine-Tuning", arXiv:2502.06533, as in the authors' `custom_a2c_policy.py`, which has both measures and the
-    intercept. The paper's pages could not be looked up, so there is no default of the exponent.
-    """
-    check_name("measure of certainty", measure, ("largest", "negentropy"))
-    if isinstance(intercept, float | int) and intercept > 0:
-        raise ForageError(f"The intercept of the certainty is {intercept}; it must not be positive.")
-    largest = jnp.max(reference, axis=-1)
-    if measure == "largest":
-        found = jnp.exp(largest)
-    else:
-        found = jnp.clip(1.0 + largest / jnp.log(reference.shape[-1]), 0.0, 1.0)
-    return jax.lax.stop_gradient((1.0 - intercept) * found**exponent + intercept)

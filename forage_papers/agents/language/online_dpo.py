@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.agents.language.base import AnswerRows, LanguageAgent, LanguageState
 from forage.agents.language.pairs import MEANS, WITHOUT_REFERENCE, pair_losses
@@ -74,7 +74,7 @@ class OnlineDPO(LanguageAgent):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        pairs = self.num_envs // self.group_size
+        pairs = self.pairs
         check_minibatches(self, pairs, "pairs")
         if self.preference == "xpo" and not isinstance(self, XPO):
             raise ForageError("The preference xpo compares with answers of the first policy; use the agent xpo.")
@@ -85,21 +85,33 @@ class OnlineDPO(LanguageAgent):
         self, state: LanguageState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[LanguageState, Metrics, Float[Array, " env"]]:
         reward = batch.experience.reward.sum(0).reshape(-1, self.group_size)
-        best, worst = jnp.argmax(reward, 1), jnp.argmin(reward, 1)
-        alike = all_alike(reward)
-        # Of equal answers both would be the first; which one does not matter, as the pair weighs nothing.
-        first = jnp.arange(len(reward)) * self.group_size
-        chosen = jnp.stack([first + best, first + worst], 1)
         rows, turns = self.rows(batch), self.rollout_length
-        each = jax.tree.map(lambda x: x.reshape(turns, self.num_envs, *x.shape[1:]).swapaxes(0, 1)[chosen], rows)
-        weight = jnp.where(alike, 0.0, 1.0)
-        pair = Pair(each, jnp.zeros(chosen.shape), weight, worst == 0)
+        by_env = jax.tree.map(lambda x: x.reshape(turns, self.num_envs, *x.shape[1:]).swapaxes(0, 1), rows)
+        chosen, differ = self.choose_pairs(state, by_env, reward, jax.random.fold_in(key, 1))
+        each, weight = jax.tree.map(lambda x: x[chosen], by_env), differ.astype(jnp.float32)
+        pair = Pair(each, jnp.zeros(chosen.shape), weight, chosen[:, 1] % self.group_size == 0)
         if (reference := self.reference_of(state)) is not None:
             pair = pair._replace(reference=self.whole(reference, state, each))
         objective = lambda network, part, first: self.objective(network, state, part)  # noqa: E731
         state, said = self.descend_minibatches(state, objective, pair, self.rate(clock), key)
-        said |= {"reward": reward.mean(), "zero_variance": alike.mean()}
+        said |= {"reward": reward.mean(), "zero_variance": all_alike(reward).mean()}
         return state, said, jnp.zeros(self.num_envs)
+
+    @property
+    def pairs(self) -> int:
+        """Return the number of pairs that a rollout makes."""
+        return self.num_envs // self.group_size
+
+    def choose_pairs(
+        self, state: LanguageState, rows: AnswerRows, reward: Float[Array, "group answer"], key: Key[Array, ""]
+    ) -> tuple[Int[Array, "pair 2"], Bool[Array, " pair"]]:
+        """Return the numbers of two answers of each pair, the better one first, and whether they differ in reward.
+
+        `rows`: leaves `answer turn ...`.
+        """
+        # Of equal answers both would be the first; which one does not matter, as the pair weighs nothing.
+        first = jnp.arange(len(reward)) * self.group_size
+        return jnp.stack([first + jnp.argmax(reward, 1), first + jnp.argmin(reward, 1)], 1), ~all_alike(reward)
 
     def whole(self, network: Transformer, state: LanguageState, rows: AnswerRows) -> Float[Array, "pair 2"]:
         """Return the log-probability of each answer, summed over its turns; of `MEANS` over its tokens, on average."""

@@ -20,33 +20,13 @@ from forage.ops.tokens.masks import MEANS, token_mean
 from forage_papers.ops.tokens.off_policy import external
 
 
-class RLPlus(GRPO):
-    """RL-PLUS: GRPO with the reference as one more answer of each group, written by a policy of unknown probabilities.
+class WithReferences(GRPO):
+    """GRPO with a solution by an expert behind the answers of each group, where the prompt has one."""
 
-        A      = (1 - mean of the group's own rewards) / (their deviation, or 1 where it is 0, + 1e-6)
-        loss_t = -2 pi / (old + (old + 1) / 2) (1 - pi)^focus A        at each token of the reference, which is right
-
-    The denominator is that of multiple importance sampling from the old policy and an estimate of the writer's; the
-    focus turns to tokens that are right and improbable. A prompt without a reference has the group's answers alone.
-
-    Dong et al. (2025), "RL-PLUS: Countering Capability Boundary Collapse of LLMs in Reinforcement Learning with Hybrid-
-    policy Optimization", arXiv 2508.00222, as in the authors' `rlplus_core_alg.py` (`ops/tokens/off_policy.external`),
-    whose focus of 0.5 is the default; mean and deviation are those of own answers there, too, and that a deviation of 0
-    counts as 1 is LUFFY's `compute_grpo_outcome_advantage_split`, which mixes such answers in, too. The paper's own
-    pages could not be looked up. Another `advantage` is for own answers alone.
-    """
-
-    example: ClassVar[str] = "forage train rl-plus text:countdown"
     corrects_sampler: ClassVar[bool] = False
     replays: ClassVar[bool] = False
-    ranges: ClassVar[Ranges] = {**GRPO.ranges, "focus": Range(0), "share": Range(0)}
     needs: ClassVar[Needs] = Needs(single_turn=True, instead="use sft there")
     choices: ClassVar[Choices] = {"aggregation": MEANS}
-    unused: ClassVar[Unused] = {"kl_placement": "RL-PLUS takes means of losses"}
-
-    focus: float = 0.5  # how much more improbable tokens of the reference count; 0: all alike
-    share: float = 1.0  # weight of the references beside own answers; 0 is GRPO
-    aggregation: str = equinox.field(static=True, default="token-mean")
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
@@ -63,11 +43,38 @@ class RLPlus(GRPO):
         lesson = lesson._replace(more=jnp.zeros_like(lesson.weight))
         return concatenate_rows(lesson, extra)
 
+    def split_rows(self, lesson: LossInputs, reward: Float[Array, "group answer"]) -> tuple[LossInputs, LossInputs]:
+        """Return the own answers of a lesson, and its references."""
+        own, extra = slice(0, reward.size), slice(reward.size, None)
+        return jax.tree.map(lambda x: x[own], lesson), jax.tree.map(lambda x: x[extra], lesson)
+
+
+class RLPlus(WithReferences):
+    """RL-PLUS: GRPO with the reference as one more answer of each group, written by a policy of unknown probabilities.
+
+        A      = (1 - mean of the group's own rewards) / (their deviation, or 1 where it is 0, + 1e-6)
+        loss_t = -2 pi / (old + (old + 1) / 2) (1 - pi)^focus A        at each token of the reference, which is right
+
+    The denominator is that of multiple importance sampling from the old policy and an estimate of the writer's; the
+    focus turns to tokens that are right and improbable. A prompt without a reference has the group's answers alone.
+
+    Dong et al. (2025), "RL-PLUS: Countering Capability Boundary Collapse of LLMs in Reinforcement Learning with Hybrid-
+    policy Optimization", arXiv 2508.00222, as in the authors' `rlplus_core_alg.py` (`ops/tokens/off_policy.external`),
+    whose focus of 0.5 is the default; mean and deviation are those of own answers there, too, and that a deviation of 0
+    counts as 1 is LUFFY's `compute_grpo_outcome_advantage_split`, which mixes such answers in, too. The paper's own
+    pages could not be looked up. Another `advantage` is for own answers alone.
+    """
+
+    example: ClassVar[str] = "forage train rl-plus text:countdown"
+    ranges: ClassVar[Ranges] = {**WithReferences.ranges, "focus": Range(0), "share": Range(0)}
+    unused: ClassVar[Unused] = {"kl_placement": "RL-PLUS takes means of losses"}
+
+    focus: float = 0.5  # how much more improbable tokens of the reference count; 0: all alike
+    share: float = 1.0  # weight of the references beside own answers; 0 is GRPO
+    aggregation: str = equinox.field(static=True, default="token-mean")
+
     def assign_credit(self, batch: Batch, lesson: LossInputs, reward: Float[Array, "group answer"]) -> LossInputs:
-        own, extra = (
-            jax.tree.map(lambda x, part=part: x[part], lesson)
-            for part in (slice(0, reward.size), slice(reward.size, None))
-        )
+        own, extra = self.split_rows(lesson, reward)
         own = super().assign_credit(batch, own, reward)
         deviation = jnp.std(reward, axis=1, ddof=1)
         advantage = (1 - reward.mean(1)) / (jnp.where(deviation > 0, deviation, 1.0) + 1e-6)

@@ -1,4 +1,4 @@
-"""Rewards that draw the right answers of a group to the shortest one."""
+"""Rewards by the lengths of answers: the group's shortest right one, a cosine schedule, and repetitions."""
 
 from __future__ import annotations
 
@@ -72,3 +72,39 @@ def length_gate(
     order = jnp.argsort(-jnp.mean(right, axis=-1), stable=True)
     chosen = jnp.zeros(groups, bool).at[order].set(jnp.arange(groups) < int(groups * share + 1e-9))
     return jnp.where(chosen[:, None], penalised, right.astype(penalised.dtype))
+
+
+def cosine_reward(
+    length: Int[Array, " answer"],
+    right: Bool[Array, " answer"],
+    longest: int,
+    bounds: tuple[tuple[Scalar, Scalar], tuple[Scalar, Scalar]] = ((2.0, 1.0), (-10.0, 0.0)),
+    exceeded: Scalar = -10.0,
+    margin: int = 16,
+) -> Float[Array, " answer"]:
+    """Compute a reward that goes from a first to a last value by half a cosine of the length.
+
+        last + (first - last) (1 + cos(pi length / longest)) / 2        first and last: `bounds` of right, of wrong ones
+        exceeded                                                        where length + margin >= longest
+
+    Source: Yeo et al., 2025, "Demystifying Long Chain-of-Thought Reasoning in LLMs", arXiv:2502.03373, as in the
+    authors' `openrlhf/reward/cosine.py`.
+    """
+    part = (1 + jnp.cos(jnp.pi * length / longest)) / 2
+    paid = [last + (first - last) * part for first, last in bounds]
+    return jnp.where(length + margin >= longest, exceeded, jnp.where(right, *paid))
+
+
+def repeated_share(tokens: Int[Array, " time"], there: Bool[Array, " time"], ngram: int) -> Float[Array, ""]:
+    """Return 1 - different n-grams / n-grams of an answer, 0 where it is shorter than one. Padding stands behind.
+
+    Source: as `cosine_reward` (`openrlhf/reward/repetition.py`).
+    """
+    if len(tokens) < ngram:
+        return jnp.zeros(())
+    count = len(tokens) - ngram + 1
+    grams = jnp.stack([tokens[i : count + i] for i in range(ngram)], 1)
+    real = jnp.arange(count) < there.sum() - ngram + 1
+    same = (grams[:, None] == grams[None]).all(-1) & real[:, None] & real[None]
+    seen = jnp.tril(same, -1).any(1)  # an earlier one is the same
+    return jnp.sum(seen) / jnp.maximum(real.sum(), 1)

@@ -30,9 +30,9 @@ class TextCuriosity(TextRewards):
     that the agent kept of each token as it was drawn, at its temperature.
 
     Source: Dai, Song, Liu et al., 2025, "CDE: Curiosity-Driven Exploration for Efficient Reinforcement Learning in
-    Large Language Models", arXiv 2509.09675: the bonus of the actor. Its abstract could be looked up; the bound and the
-    falling weight are from memory, and their numbers ours. Not here: the bonus of the critic, the variance of the
-    values of several heads, as no agent of language has these.
+    Large Language Models", arXiv 2509.09675: the bonus of the actor, by public notes on the paper, whose bound of a
+    third and scale of 1 these are. Its weight falls by stairs, too; how many there are and where they end is ours. The
+    bonus of the critic is the agent `cde`.
     """
 
     example: ClassVar[str] = "forage train grpo text:countdown --rewards text-curiosity"
@@ -46,8 +46,8 @@ class TextCuriosity(TextRewards):
 
     weight: float = 1.0  # weight of the bonus at the beginning of the run
     final_weight: float = 0.0  # weight at the end of the run, as a share of `weight`
-    share: float = 0.3  # the bonus is at most this share of the reward's size
-    scale: float = 0.3  # weight of B, in nats a token, before the bound; larger reaches it sooner
+    share: float = 1 / 3  # the bonus is at most this share of the reward's size
+    scale: float = 1.0  # weight of B, in nats a token, before the bound; larger reaches it sooner
     stairs: int = equinox.field(static=True, default=4)  # steps in which the weight falls; 0: it falls all the time
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> CuriosityState:

@@ -104,14 +104,6 @@ def test_what_is_masked_has_no_divergence():
     close(found, [[0.5, 0]])  # 1 - exp(-log 2)
 
 
-def test_the_penalty_is_relaxed_where_the_reference_is_unsure():
-    """Greatest of four 1 and 1/4: squared 1 and 1/16; negentropy 1 and 0; with intercept -1, 2 c^2 - 1."""
-    reference = np.log(np.float32([[1, 1e-30, 1e-30, 1e-30], [0.25] * 4]))
-    close(divergence.certainty(reference, 2.0), [1, 1 / 16])
-    close(divergence.certainty(reference, 1.0, "negentropy"), [1, 0])
-    close(divergence.certainty(reference, 2.0, intercept=-1.0), [1, -0.875])
-
-
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -122,8 +114,6 @@ def test_the_penalty_is_relaxed_where_the_reference_is_unsure():
         (lambda: divergence.kl_loss(*np.zeros((2, 3, 1)), MASK, gradient="none"), "no gradient of the divergence"),
         (lambda: divergence.kl_loss(*np.zeros((2, 3, 1)), MASK, gradient="weighted"), "needs the old log-prob"),
         (lambda: divergence.kl_loss(*np.zeros((2, 3, 1)), MASK, "k1"), "only adds noise.*take k2 or k3"),
-        (lambda: divergence.certainty(np.zeros((1, 2)), 1.0, intercept=0.5), "must not be positive"),
-        (lambda: divergence.certainty(np.zeros((1, 2)), 1.0, "entropy"), "no measure of certainty 'entropy'"),
     ],
 )
 def test_bad_input_is_one_sentence(call, said):

@@ -100,6 +100,9 @@ ELSEWHERE = {
     "agents/language/test_relatives_papers.py": (
         *("grpo-lambda", "entropy-shaped", "bapo", "lp-reg", "a-star-po", "rover", "rl-plus"),
     ),
+    "agents/language/test_weighed_rules.py": (*("siren", "egsw", "prioritised-kl", "pacs", "grao", "velocity-rank"),),
+    "agents/language/test_exploring_rules.py": ("eepo", "cde", "kdrl"),
+    "agents/language/test_judged_rules.py": ("oreal", "istar", "iterative-dpo", "borda-dpo"),
     "agents/language/test_language_agents_papers.py": ("language-es",),
     "agents/language/test_ampo.py": ("ampo",),
     "agents/language/test_d3s.py": ("d3s",),
