@@ -27,32 +27,29 @@ ONE_BY_ONE = ("dpo", "robust-dpo", "ipo", "hinge")
 class IterativeDPO(OnlineDPO):
     """Online iterative preference learning (RLHF workflow): DPO whose writer and reference are renewed.
 
-    A run has `iterations` of the same length. In each, the policy as it was at the iteration's beginning writes the
+    An iteration has `interval` rollouts. In each, the policy as it was at the iteration's beginning writes the
     answers (behaviour `reference-policy`) and is the reference of DPO's loss, whose pairs are the best and the worst of
     each group; then the policy that has learned takes its place. The judge may be a run of `reward-model`
     (`--rewards RUN`), learned from data beforehand.
 
     Dong, Xiong, Pang, Wang, Zhao, Zhou, Jiang, Sahoo, Xiong, Zhang (2024), "RLHF Workflow: From Reward Modeling to
     Online RLHF", arXiv 2405.07863, as in the authors' `run_loop2.sh` and `dpo_iteration/run_dpo.py`
-    (RLHFlow/Online-RLHF), whose 3 iterations, 4 answers, best against worst, 2 passes and label smoothing of 0.1 these
-    are. There all answers of an iteration are written before the first update, and each iteration has prompts of its
-    own; here the passes are over each rollout. Their other rules of pairing (`choose_type`) are not here. The paper's
-    own pages could not be looked up.
+    (RLHFlow/Online-RLHF), whose 4 answers, best against worst, 2 passes and label smoothing of 0.1 these are. There an
+    iteration has 20,000 prompts, whose answers are all written before the first update; here the passes are over each
+    rollout. Their other rules of pairing (`choose_type`) are not here. The paper's own pages could not be looked up.
     """
 
     example: ClassVar[str] = "forage train iterative-dpo text:addition --env.level 2"
     usual_behaviour: ClassVar[str] = "reference-policy"
     needed_behaviour: ClassVar[str] = "reference-policy"
-    ranges: ClassVar[Ranges] = {**OnlineDPO.ranges, "iterations": Range(1)}
+    ranges: ClassVar[Ranges] = {**OnlineDPO.ranges, "interval": Range(1)}
     choices: ClassVar[Choices] = {"preference": ONE_BY_ONE}
     unused: ClassVar[Unused] = {
         "rank": "IterativeDPO renews its reference, which adapters share with the policy",
         "optimism likelihood": "IterativeDPO has losses of pairs beside a reference",
     }
 
-    iterations: int = equinox.field(
-        static=True, default=3
-    )  # how often the reference, which writes, is renewed, and once
+    interval: int = equinox.field(static=True, default=50)  # rollouts of an iteration
     group_size: int = equinox.field(static=True, default=4)
     epochs: int = equinox.field(static=True, default=2)
     smoothing: float = 0.1
@@ -65,11 +62,10 @@ class IterativeDPO(OnlineDPO):
         self, state: LanguageState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[LanguageState, Metrics, Float[Array, " env"]]:
         state, metrics, size = super().learn(state, batch, clock, key)
-        before = clock._replace(steps=jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0))
-        passed = [jnp.floor(one.fraction * self.iterations + 1e-6) for one in (before, clock)]
-        renew = passed[1] > passed[0]
+        rollout = clock.steps // (self.num_envs * self.rollout_length)
+        renew = rollout % self.interval == 0
         newest = jax.tree.map(lambda new, old: jnp.where(renew, new, old), state.network, state.reference)
-        return state._replace(reference=newest), metrics | {"iteration": 1 + passed[0]}, size
+        return state._replace(reference=newest), metrics | {"iteration": 1 + (rollout - 1) // self.interval}, size
 
 
 class BordaDPO(OnlineDPO):

@@ -42,12 +42,12 @@ class OREAL(GRPO):
     Of each group that has both, a right and a wrong answer are learned from; A = r - mean of the others' r, with r = 1
     and -1. w is 0 to 1, by a token reward model: a copy of the first policy with a head, whose mean score over an
     answer is learned to foretell whether it is right, so that its mean up to a token tells how much was decided there
-    (`ops/tokens/outcome`). Over the first `freeze` of the run it learns alone. k3 is GRPO's, from the first policy.
+    (`ops/tokens/outcome`). In the first `freeze` rollouts it learns alone. k3 is GRPO's, from the first policy.
 
     Lyu, Gao, Gu, Zhang, Gao, Liu and others (2025), "Exploring the Limit of Outcome Reward for Learning Mathematical
     Reasoning", arXiv 2502.06781, as in the authors' `train_oreal.py` and its configuration for 7 billion parameters
     (InternLM/OREAL): 16 answers to a prompt, divergence 0.01, factor 0.5 of wrong answers, threshold 0.5, a step size
-    of the reward model of 4 times the policy's, 10 of 90 steps before the policy learns, and top-p 0.9 are those. There
+    of the reward model of 4 times the policy's, 10 steps before the policy learns, and top-p 0.9 are those. There
     the two answers are drawn at random, here they are the first of their kind. The paper's own pages could not be
     looked up.
     """
@@ -60,7 +60,7 @@ class OREAL(GRPO):
         "negative": Range(0),
         "threshold": Range(0, 1, below=True),
         "judge_rate": Range(0, above=True),
-        "freeze": Range(0, 1, below=True),
+        "freeze": Range(0),
     }
     needs: ClassVar[Needs] = Needs(single_turn=True)
     unused: ClassVar[Unused] = {
@@ -72,7 +72,7 @@ class OREAL(GRPO):
     negative: float = 0.5  # weight of unlearning wrong answers beside cloning right ones
     threshold: float = 0.5  # chance of being right, or wrong, above which a token counts
     judge_rate: float = 4.0  # step size of the token reward model, as a multiple of the policy's
-    freeze: float = 1 / 9  # share of the run in which the token reward model learns alone
+    freeze: int = 10  # rollouts at the beginning in which the token reward model learns alone
     top_p: float | None = 0.9
     divergence: float = equinox.field(static=True, default=0.01)
     aggregation: str = equinox.field(static=True, default="token-mean")
@@ -91,8 +91,7 @@ class OREAL(GRPO):
         self, state: KeptState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[KeptState, Metrics, Float[Array, " env"]]:
         after, metrics, size = super().learn(state, batch, clock, key)
-        began = clock._replace(steps=jnp.maximum(clock.steps - self.num_envs, 0)).fraction
-        frozen = began < self.freeze
+        frozen = clock.steps <= self.freeze * self.num_envs
         still = lambda new, old: jnp.where(frozen, old, new)  # noqa: E731
         network, optimiser = (
             jax.tree.map(still, new, old)

@@ -244,7 +244,7 @@ ELSEWHERE = {
     "pacs": "Likewise: language/test_weighed_rules.py.",
     "grao": "Likewise: language/test_weighed_rules.py.",
     "velocity-rank": "Likewise: language/test_weighed_rules.py.",
-    "eepo": "Likewise: language/test_exploring_rules.py.",
+    "eepo": "Likewise: language/test_eepo.py.",
     "cde": "Likewise: language/test_exploring_rules.py.",
     "kdrl": "Likewise: language/test_exploring_rules.py.",
     "ampo": "Likewise: language/test_ampo.py.",

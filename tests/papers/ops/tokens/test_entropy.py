@@ -13,6 +13,7 @@ def close(found, expected, tolerance=1e-5):
     np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.thorough
 def test_the_entropy_within_the_nucleus():
     """Of 0.4, 0.3, 0.2, 0.1 the first two have less than 0.8 together: 4/7 and 3/7. Of 0.9, 0.1 no token has."""
     p = np.float32([0.4, 0.3, 0.2, 0.1])
@@ -26,6 +27,7 @@ def test_the_entropy_within_the_nucleus():
     close(slope, [*(-inside * (np.log(inside) + h)), 0, 0])
 
 
+@pytest.mark.thorough
 def test_peaks_are_above_a_quantile_of_their_own_answer():
     entropy = np.float32([[1, 2, 3, 4, 5], [9, 1, 0, 0, 0]])
     mask = np.array([[True] * 5, [True, True, False, False, False]])
