@@ -84,7 +84,7 @@ class CDE(PPOLanguage):
         each = jnp.sum(jnp.where(counts, error, 0.0), (0, 1)) / jnp.maximum(counts.sum((0, 1)), 1)
         return each.mean()
 
-    def objective(  # type: ignore[override]
+    def objective(
         self, network: Transformer, critic: Critic, state: ValuedState, lesson: LossInputs, first: Bool[Array, ""]
     ) -> tuple[Float[Array, ""], Metrics]:
         loss, metrics = super().objective(network, critic, state, lesson, first)

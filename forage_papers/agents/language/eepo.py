@@ -19,7 +19,7 @@ from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.language import lora
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.masks import where_mask
-from forage_papers.agents.language.kept import KeptState, keep
+from forage_papers.agents.language.kept import keep
 
 NEAREST = 1e-6  # how near to 1 a probability may be that is forgotten
 
@@ -77,12 +77,12 @@ class EEPO(GRPO):
                 f"EEPO writes a group in two halves; give a group_size that is even, not {self.group_size}."
             )
 
-    def init(self, key: Key[Array, ""], spec: Spec) -> KeptState:  # type: ignore[override]
+    def init(self, key: Key[Array, ""], spec: Spec) -> Any:
         return keep(super().init(key, spec), Entropies(jnp.zeros(self.window), jnp.int32(0)))
 
-    def learn(  # type: ignore[override]
-        self, state: KeptState, batch: Batch, clock: Clock, key: Key[Array, ""]
-    ) -> tuple[KeptState, Metrics, Float[Array, " env"]]:
+    def learn(
+        self, state: Any, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[Any, Metrics, Float[Array, " env"]]:
         before: Entropies = state.kept
         state, metrics, size = super().learn(state, batch, clock, key)
         latest = jnp.concatenate([metrics["entropy"][None], before.latest[:-1]])
@@ -117,14 +117,16 @@ class EEPO(GRPO):
 
         first = write(state.network, False)
         rows = answer_rows(take(context, False), *first, take(temperature, False))
-        entropies: Entropies = state.kept  # type: ignore[attr-defined]
+        entropies: Entropies = state.kept
         forgetful = jax.lax.cond(
             entropies.mean < self.threshold, lambda: self.forget(state, rows), lambda: state.network
         )
-        both = zip(first, write(forgetful, True), strict=True)
-        return tuple(  # type: ignore[return-value]
-            jnp.stack([x.reshape(-1, half, new), y.reshape(-1, half, new)], 1).reshape(-1, new) for x, y in both
-        )
+        other = write(forgetful, True)
+
+        def join(x: Array, y: Array) -> Array:
+            return jnp.stack([x.reshape(-1, half, new), y.reshape(-1, half, new)], 1).reshape(-1, new)
+
+        return join(first[0], other[0]), join(first[1], other[1])
 
     def forget(self, state: LanguageState, rows: AnswerRows) -> Transformer:
         """Return the policy after one step that makes these answers less probable."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -19,7 +19,7 @@ from forage.nn.language.memory import tree_bytes
 from forage.nn.transformer import Transformer
 from forage.ops.rows import merge_time
 from forage.ops.tokens.masks import sequence_sum
-from forage_papers.agents.language.kept import KeptState, copy_first_policy, keep, learn_second
+from forage_papers.agents.language.kept import copy_first_policy, keep, learn_second
 from forage_papers.ops.tokens.outcome import paired_preference, step_advantage
 
 
@@ -73,10 +73,10 @@ class IStar(GRPO):
         super().check(spec)
         check_minibatches(self, self.num_envs // self.group_size, "groups")
 
-    def init(self, key: Key[Array, ""], spec: Spec) -> KeptState:  # type: ignore[override]
+    def init(self, key: Key[Array, ""], spec: Spec) -> Any:
         return keep(super().init(key, spec), copy_first_policy(self))
 
-    def working_bytes(self, spec: Spec, state: KeptState) -> dict[str, int]:
+    def working_bytes(self, spec: Spec, state: Any) -> dict[str, int]:
         found = super().working_bytes(spec, state)
         return found | {"gradients": found["gradients"] + 2 * tree_bytes(state.kept.weights)}
 
@@ -85,9 +85,9 @@ class IStar(GRPO):
         x = x.reshape(self.rollout_length, -1, self.group_size, *x.shape[1:])
         return jnp.moveaxis(x, 0, 2)
 
-    def learn(  # type: ignore[override]
-        self, state: KeptState, batch: Batch, clock: Clock, key: Key[Array, ""]
-    ) -> tuple[KeptState, Metrics, Float[Array, " env"]]:
+    def learn(
+        self, state: Any, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[Any, Metrics, Float[Array, " env"]]:
         after, metrics, size = super().learn(state, batch, clock, key)
         rows = self.rows(batch)
         right = (outcomes(batch.experience) > 0).reshape(-1, self.group_size)
@@ -108,13 +108,13 @@ class IStar(GRPO):
         return after._replace(kept=judge), metrics | said, size
 
     def turn_rewards(
-        self, judge: Transformer, state: KeptState, rows: AnswerRows, old: Float[Array, "row new"]
+        self, judge: Transformer, state: Any, rows: AnswerRows, old: Float[Array, "row new"]
     ) -> Float[Array, " row"]:
         """Return the reward of each turn by the process reward model."""
-        now = self.score_tokens(judge, state, rows)[0]  # type: ignore[arg-type]
+        now = self.score_tokens(judge, state, rows)[0]
         return self.beta * sequence_sum(now - old, rows.wrote)
 
-    def with_log_probabilities(self, state: KeptState, lesson: LossInputs) -> LossInputs:  # type: ignore[override]
+    def with_log_probabilities(self, state: Any, lesson: LossInputs) -> LossInputs:
         """Return the lesson with log-probabilities, and the reward of each turn as `more`."""
         pay = lambda rows: self.turn_rewards(state.kept.weights, state, rows, rows.sampled)  # noqa: E731
         return super().with_log_probabilities(state, lesson._replace(more=self.map_rows(pay, lesson.rows)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -19,7 +19,7 @@ from forage.core.types import Batch, Clock, Spec
 from forage.nn.language.memory import tree_bytes
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.advantages import rloo
-from forage_papers.agents.language.kept import KeptState, copy_first_policy, keep, learn_second
+from forage_papers.agents.language.kept import copy_first_policy, keep, learn_second
 from forage_papers.ops.tokens.outcome import outcome_entropy, outcome_loss, pick_pairs, token_weights
 
 SPREAD = 0.02  # deviation of the head's first weights, as in transformers
@@ -78,18 +78,18 @@ class OREAL(GRPO):
     aggregation: str = equinox.field(static=True, default="token-mean")
     group_size: int = equinox.field(static=True, default=16)
 
-    def init(self, key: Key[Array, ""], spec: Spec) -> KeptState:  # type: ignore[override]
+    def init(self, key: Key[Array, ""], spec: Spec) -> Any:
         width = self.base_model.architecture.width
         head = SPREAD * jax.random.normal(jax.random.fold_in(key, 1), (width,))
         return keep(super().init(key, spec), copy_first_policy(self, head))
 
-    def working_bytes(self, spec: Spec, state: KeptState) -> dict[str, int]:
+    def working_bytes(self, spec: Spec, state: Any) -> dict[str, int]:
         found = super().working_bytes(spec, state)
         return found | {"gradients": found["gradients"] + 2 * tree_bytes(state.kept.weights)}
 
-    def learn(  # type: ignore[override]
-        self, state: KeptState, batch: Batch, clock: Clock, key: Key[Array, ""]
-    ) -> tuple[KeptState, Metrics, Float[Array, " env"]]:
+    def learn(
+        self, state: Any, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[Any, Metrics, Float[Array, " env"]]:
         after, metrics, size = super().learn(state, batch, clock, key)
         frozen = clock.steps <= self.freeze * self.num_envs
         still = lambda new, old: jnp.where(frozen, old, new)  # noqa: E731
@@ -117,7 +117,7 @@ class OREAL(GRPO):
         """Return the score before each token that was written, in float32."""
         return self.compute_hidden(judge.network, rows).astype(jnp.float32) @ judge.head
 
-    def with_log_probabilities(self, state: KeptState, lesson: LossInputs) -> LossInputs:  # type: ignore[override]
+    def with_log_probabilities(self, state: Any, lesson: LossInputs) -> LossInputs:
         """Return the lesson with log-probabilities, and the score of each token as `more`."""
         score = self.map_rows(lambda rows: self.judge_tokens(state.kept.weights, rows), lesson.rows)
         return super().with_log_probabilities(state, lesson._replace(more=score))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox
 import jax
@@ -18,7 +18,7 @@ from forage.nn.language.generate import ALONE, SharedPrefix
 from forage.nn.transformer import Transformer
 from forage.ops.sampling import log_distribution, log_probability
 from forage.ops.tokens.masks import sequence_mean
-from forage_papers.agents.language.kept import KeptState, keep
+from forage_papers.agents.language.kept import keep
 from forage_papers.ops.tokens.entropy import nucleus_entropy, peaks
 
 
@@ -53,13 +53,13 @@ class SIREN(GRPO):
     aggregation: str = equinox.field(static=True, default="constant")
     minibatches: int = equinox.field(static=True, default=4)
 
-    def init(self, key: Key[Array, ""], spec: Spec) -> KeptState:  # type: ignore[override]
+    def init(self, key: Key[Array, ""], spec: Spec) -> Any:
         return keep(super().init(key, spec), jnp.float32(jnp.nan))
 
-    def learn(  # type: ignore[override]
-        self, state: KeptState, batch: Batch, clock: Clock, key: Key[Array, ""]
-    ) -> tuple[KeptState, Metrics, Float[Array, " env"]]:
-        def measure(state: KeptState) -> Float[Array, ""]:
+    def learn(
+        self, state: Any, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[Any, Metrics, Float[Array, " env"]]:
+        def measure(state: Any) -> Float[Array, ""]:
             lesson = self.collect_answers(batch)
             score = lambda rows: self.score_tokens(state.network, state, rows, self.shared_prefix(rows))[1]  # noqa: E731
             mask = lesson.rows.wrote & (lesson.weight > 0)[:, None]
@@ -87,7 +87,7 @@ class SIREN(GRPO):
         return jax.tree.map(lambda x: jnp.where(rows.wrote, x, 0.0), found)
 
     def entropy_loss(
-        self, state: KeptState, lesson: LossInputs, entropy: Float[Array, "row new"], mask: Bool[Array, "row new"]
+        self, state: Any, lesson: LossInputs, entropy: Float[Array, "row new"], mask: Bool[Array, "row new"]
     ) -> Float[Array, ""]:
         return self.entropy_coefficient * (peak_entropy(entropy, mask, self.quantile) - state.kept) ** 2
 

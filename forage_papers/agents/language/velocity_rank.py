@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -16,7 +16,7 @@ from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Spec
 from forage.nn.transformer import Transformer
-from forage_papers.agents.language.kept import KeptState, keep
+from forage_papers.agents.language.kept import keep
 from forage_papers.ops.tokens.rank import rank_bonus, rank_dynamics
 
 NAMES = "effective_rank", "velocity", "acceleration"
@@ -64,12 +64,12 @@ class VelocityRank(GRPO):
     divisor: float = 2.0  # a bonus is at most the advantage's size over this; above 1
     stride: int = equinox.field(static=True, default=40)  # tokens between two looks at an answer's rank
 
-    def init(self, key: Key[Array, ""], spec: Spec) -> KeptState:  # type: ignore[override]
+    def init(self, key: Key[Array, ""], spec: Spec) -> Any:
         return keep(super().init(key, spec), RankHistory(jnp.zeros(3), jnp.zeros(3), jnp.bool_(False)))
 
-    def learn(  # type: ignore[override]
-        self, state: KeptState, batch: Batch, clock: Clock, key: Key[Array, ""]
-    ) -> tuple[KeptState, Metrics, Float[Array, " env"]]:
+    def learn(
+        self, state: Any, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[Any, Metrics, Float[Array, " env"]]:
         history: RankHistory = state.kept
         state, metrics, size = super().learn(state, batch, clock, key)
         usual = history.usual + self.recent * (history.last - history.usual) * history.begun
@@ -77,7 +77,7 @@ class VelocityRank(GRPO):
         said = dict(zip(NAMES, now, strict=True))
         return state._replace(kept=RankHistory(usual, now, jnp.bool_(True))), metrics | said, size
 
-    def with_log_probabilities(self, state: KeptState, lesson: LossInputs) -> LossInputs:  # type: ignore[override]
+    def with_log_probabilities(self, state: Any, lesson: LossInputs) -> LossInputs:
         """Return the lesson with log-probabilities, and ranks and bonus of each answer as `more`."""
 
         def measure(rows: AnswerRows) -> Float[Array, "row 3"]:
