@@ -1,4 +1,4 @@
-"""Agents with a second network that learns what outcomes say of tokens and turns, and iterations of preference."""
+"""Agents with a second network that learns from outcomes, and iterations of preference."""
 
 import jax
 import jax.numpy as jnp

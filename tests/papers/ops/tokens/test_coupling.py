@@ -11,7 +11,7 @@ ALL = np.ones((1, 2), bool)
 
 
 def test_right_answers_are_foretold_by_the_log_ratio():
-    """Scores log 3 and 0 leave log 3 and -log 3: each label is foretold with 3/4. Either slope is (1 - 3/4)."""
+    """Scores log 3 and 0 leave log 3 and -log 3: each label has the probability 3/4. Either slope is (1 - 3/4)."""
     right = np.array([[True, False]])
     value, slope = jax.value_and_grad(lambda s: label_loss(s, right, ALL))(jnp.log(jnp.float32([[3, 1]])))
     np.testing.assert_allclose(value, np.log(4 / 3), rtol=1e-5)

@@ -36,7 +36,7 @@ def test_peaks_are_above_a_quantile_of_their_own_answer():
 
 
 def test_answers_count_by_advantage_and_entropy():
-    """Scores (1 + 0.5 x 2) / 2 = 1 and (0 + 0.5 x 4) / 2 = 1 are alike; the third answer is lost."""
+    """Scores (1 + 0.5 x 2) / 2 = 1 and (0 + 0.5 x 4) / 2 = 1 are equal; the third answer is lost."""
     given = np.float32([[1, 0, 5]]), np.float32([[2, 4, 0]])
     there = np.array([[True, True, False]])
     close(sequence_weights(*given, 0.5, 2.0, there), [[0.5, 0.5, 0]])

@@ -54,7 +54,7 @@ def test_turns_are_compared_with_all_others():
 
 
 def test_the_answer_that_may_win_most_is_compared():
-    """One own answer is known (0), one is open (0 +- 2 x 1), beside the first policy's 0: sigmoid(+-2) / 2."""
+    """One own answer is known (0), one is open (0 +- 2 x 1), the first policy's are 0: sigmoid(2) - 1/2."""
     zero = np.zeros((1, 2), np.float32)
     own, other = Guess(zero, np.float32([[0, 1]]), zero), Guess(zero, zero, zero)
     worth, best = borda_acquisition(own, other, 2.0, 1.0)

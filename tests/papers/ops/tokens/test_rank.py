@@ -32,7 +32,7 @@ def test_velocity_and_acceleration_are_differences_from_the_past():
 
 
 def test_the_bonus_turns_to_velocity_where_the_rank_slows_down():
-    """Of 2, 4, -1 beside 1, 2, 1: apart by 1, 1 and -2, beta = sigmoid(-4); by clip no more than 5."""
+    """Of 2, 4, -1 with usual 1, 2, 1: apart by 1, 1 and -2, beta = sigmoid(-4); by clip no more than 5."""
     beta = 1 / (1 + np.exp(4))
     dynamics, usual = np.float32([[2, 4, -1], [99, 2, 99]]), np.float32([1, 2, 1])
     expected = [beta * np.tanh(1) + (1 - beta) * np.tanh(1), np.tanh(5) / (1 + np.exp(-10))]
