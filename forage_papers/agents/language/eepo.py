@@ -84,7 +84,8 @@ class EEPO(GRPO):
         self, state: Any, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[Any, Metrics, Float[Array, " env"]]:
         before: Entropies = state.kept
-        state, metrics, size = super().learn(state, batch, clock, key)
+        learned: Any = super().learn(state, batch, clock, key)
+        state, metrics, size = learned
         latest = jnp.concatenate([metrics["entropy"][None], before.latest[:-1]])
         said = {"forgot": (before.mean < self.threshold).astype(jnp.float32)}
         return state._replace(kept=Entropies(latest, before.count + 1)), metrics | said, size
@@ -96,7 +97,7 @@ class EEPO(GRPO):
 
     def write_answers(
         self,
-        state: LanguageState,
+        state: Any,
         context: Int[Array, "row time"],
         keys: Array,
         temperature: Float[Array, "row new"],

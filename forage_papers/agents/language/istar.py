@@ -88,7 +88,8 @@ class IStar(GRPO):
     def learn(
         self, state: Any, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[Any, Metrics, Float[Array, " env"]]:
-        after, metrics, size = super().learn(state, batch, clock, key)
+        learned: Any = super().learn(state, batch, clock, key)
+        after, metrics, size = learned
         rows = self.rows(batch)
         right = (outcomes(batch.experience) > 0).reshape(-1, self.group_size)
         # The policy that wrote scores its own tokens as they were drawn
@@ -96,7 +97,7 @@ class IStar(GRPO):
 
         def loss(judge: Transformer, part: Conversations) -> tuple[Float[Array, ""], Metrics]:
             shape = part.rows.wrote.shape[:3]
-            flat, old = (merge_time(merge_time(x)) for x in (part.rows, part.old))
+            flat, old = merge_time(merge_time(part.rows)), merge_time(merge_time(part.old))
             paid = self.turn_rewards(judge, after, flat, old).reshape(shape)
             there = part.rows.wrote.any(-1)
             value = jnp.where(there, paid, 0.0).sum(2) / jnp.maximum(there.sum(2), 1)

@@ -90,7 +90,8 @@ class OREAL(GRPO):
     def learn(
         self, state: Any, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[Any, Metrics, Float[Array, " env"]]:
-        after, metrics, size = super().learn(state, batch, clock, key)
+        learned: Any = super().learn(state, batch, clock, key)
+        after, metrics, size = learned
         frozen = clock.steps <= self.freeze * self.num_envs
         still = lambda new, old: jnp.where(frozen, old, new)  # noqa: E731
         network, optimiser = (

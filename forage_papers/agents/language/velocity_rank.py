@@ -71,7 +71,8 @@ class VelocityRank(GRPO):
         self, state: Any, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[Any, Metrics, Float[Array, " env"]]:
         history: RankHistory = state.kept
-        state, metrics, size = super().learn(state, batch, clock, key)
+        learned: Any = super().learn(state, batch, clock, key)
+        state, metrics, size = learned
         usual = history.usual + self.recent * (history.last - history.usual) * history.begun
         now = jnp.stack([metrics.pop(name) for name in NAMES])
         said = dict(zip(NAMES, now, strict=True))
@@ -82,7 +83,7 @@ class VelocityRank(GRPO):
 
         def measure(rows: AnswerRows) -> Float[Array, "row 3"]:
             hidden = self.compute_hidden(state.network, rows, self.shared_prefix(rows))
-            return jax.lax.map(lambda one: rank_dynamics(*one, self.stride), (hidden, rows.wrote))
+            return jax.lax.map(lambda one: rank_dynamics(one[0], one[1], self.stride), (hidden, rows.wrote))
 
         ranks = self.map_rows(measure, lesson.rows)
         bonus = jnp.where(state.kept.begun, rank_bonus(ranks, state.kept.usual, self.gain), 0.0)

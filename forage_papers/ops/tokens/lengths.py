@@ -91,8 +91,8 @@ def cosine_reward(
     authors' `openrlhf/reward/cosine.py`.
     """
     part = (1 + jnp.cos(jnp.pi * length / longest)) / 2
-    paid = [last + (first - last) * part for first, last in bounds]
-    return jnp.where(length + margin >= longest, exceeded, jnp.where(right, *paid))
+    one, other = (last + (first - last) * part for first, last in bounds)
+    return jnp.where(length + margin >= longest, exceeded, jnp.where(right, one, other))
 
 
 def repeated_share(tokens: Int[Array, " time"], there: Bool[Array, " time"], ngram: int) -> Float[Array, ""]:

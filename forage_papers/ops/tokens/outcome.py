@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from forage.ops.tokens.masks import token_mean
+
 Scalar = float | Float[Array, ""]
 
 
@@ -49,8 +51,8 @@ def outcome_loss(
     Source: as `token_weights`.
     """
     each = -jax.lax.stop_gradient(advantage * weight) * jnp.where(mask, log_probability, 0.0)
-    kinds = (mask & right[:, None], 1.0), (mask & ~right[:, None], negative)
-    return sum((factor * jnp.sum(jnp.where(on, each, 0.0)) / jnp.maximum(on.sum(), 1) for on, factor in kinds), 0.0)
+    cloned, unlearned = (token_mean(each, mask & on[:, None]) for on in (right, ~right))
+    return cloned + negative * unlearned
 
 
 def outcome_entropy(

@@ -73,7 +73,7 @@ class CosineLength(TextRewards):
         tokens, there = (x.reshape(len(x), -1) for x in (tokens, there))
         order = jnp.argsort(~there, axis=1, stable=True)
         tokens, there = (jnp.take_along_axis(x, order, 1) for x in (tokens, there))
-        return jax.lax.map(lambda one: repeated_share(*one, self.ngram), (tokens, there))
+        return jax.lax.map(lambda one: repeated_share(one[0], one[1], self.ngram), (tokens, there))
 
 
 class Searching(TextRewards):
