@@ -14,6 +14,7 @@ Continues from the newest checkpoint, bit for bit as if the run had never stoppe
   --anyway               continue although code (also your own files) or versions differ from those that the
                          run was made with
   --data FILE            the new path of the run's data set, if it was moved
+  --mesh data:N,model:M  share a language model among other devices than at the start; data:1 is one device
   --hosts N --coordinator NAME:PORT   lead N - 1 other processes or machines that share the run (forage join)
   --trust                use the maker's code and addresses named in the run; they are shown and remembered
   --quiet | --json | --plain   show nothing; one JSON object a line; lines
@@ -32,8 +33,8 @@ def run(positional: list[str], words: options.Words) -> None:
     """Run `forage resume`."""
     directory = one_run(positional, "resume")
     shown, anyway = display(words), bool(words.pop("anyway", False))
-    changed = take_options(words, "steps", "data", "hosts", "coordinator")
-    nothing_left(words, "resume", ["steps", "anyway", "data", "hosts", "coordinator", "quiet", "json", "plain"])
+    changed = take_options(words, "steps", "data", "hosts", "coordinator", "mesh")
+    nothing_left(words, "resume", ["steps", "anyway", "data", "hosts", "coordinator", "mesh", "quiet", "json", "plain"])
     from forage.runs import training
 
     training.use_compilation_cache()

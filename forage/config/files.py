@@ -90,6 +90,7 @@ def arguments_of(where: str, config: dict[str, Any]) -> dict[str, Any]:
     check_kinds(found, KINDS, where)
     if "devices_per_seed" in config:  # how a run was spread over the machine that it was made on
         found.pop("devices", None)
+        found.pop("mesh", None)
     if "environment" in found:
         found |= environment_of(where, found.pop("environment"))
     for port in ("agent", *PORTS):

@@ -152,6 +152,12 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("devices", int, "number of devices of the run; default all accelerators, on the CPU one for each seed"),
     Option(
+        "mesh",
+        str,
+        "devices that share one language model: its rows and weights by data, heads, units and vocabulary by model",
+        "data:N,model:M",
+    ),
+    Option(
         "workers",
         str | int,
         "processes of each seed that step environments on the host; ray:N for actors of a Ray cluster",

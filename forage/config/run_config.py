@@ -22,7 +22,7 @@ from forage.config.options import PORTS
 from forage.config.references import load_references
 from forage.config.saved import load_policy
 from forage.core import prng
-from forage.core.mesh import Devices, prepare_devices
+from forage.core.mesh import Devices, Shape, parse_mesh, prepare_devices, reading_for
 from forage.core.ports import Agent, Behaviour, Environment, Evolver, Memory, Rewards, Starts, Tasks
 from forage.core.schedule import is_scheduled, with_plain_numbers
 from forage.core.specs import spec_to_config
@@ -53,7 +53,7 @@ ONLINE = ", or go on online from such a run with --memory mixed --memory.data FI
 ALWAYS_STORED = (
     *("evaluation_episodes", "evaluation_every", "checkpoint_seconds", "track", "devices", "devices_per_seed"),
 )
-SELDOM_STORED = ("step_timeout", "stop_at", "keep", "keep_every", "parent", "imported", "ends")
+SELDOM_STORED = ("mesh", "step_timeout", "stop_at", "keep", "keep_every", "parent", "imported", "ends")
 """Settings that a run's config.json has always, and those that it has where they are set."""
 
 
@@ -96,6 +96,7 @@ class RunConfig:
     track: Sequence[str] = ()
     devices: int | None = None
     devices_per_seed: int = 1
+    mesh: str | None = None  # of devices that share a language model, such as data:2,model:4
     workers: int | str = 0
     worker_threads: int = 1
     async_envs: bool = False
@@ -267,21 +268,28 @@ class RunConfig:
                 raise ForageError(f"{self.name} {where}, where no workers are needed; leave them out.")
             if hosts == 1:  # several have settled on theirs
                 prepare_devices(len(seeds), devices)
-            varied = batch_seeds(self.loop(learns), numbers)
+            with reading_for(devices):
+                varied = batch_seeds(self.loop(learns), numbers)
             if self.native or self.environment is None:
                 return DeviceRunner(varied, list(seeds), self.steps, devices, hosts > 1)
             return HostScoredRunner(varied, list(seeds), self.steps, devices, hosts > 1, play=self.host_player)
         if hosts > 1:
             raise ForageError(f"{self.name} runs on one host; several share native environments, such as CartPole-v1.")
         assert self.environment is not None and not isinstance(self.environment, Environment)
-        learners = vary_learner(self.learner(), numbers, len(seeds))
+        with reading_for(devices):
+            learners = vary_learner(self.learner(), numbers, len(seeds))
         self.check_host()
         for learner in learners if numbers else ():
             learner.check()
-        return HostRunner(learners, self.environment, list(seeds), self.steps, self.way, workers)
+        shape = devices if isinstance(devices, Shape) and devices.of_seed > 1 else None
+        way = self.way._replace(shape=shape)
+        return HostRunner(learners, self.environment, list(seeds), self.steps, way, workers)
 
-    def host_player(self, seeds: list[int]) -> HostRunner:
-        """Build a runner that plays evaluation episodes on the host with agents that it is given."""
+    def host_player(self, seeds: list[int], shape: Shape | None = None) -> HostRunner:
+        """Build a runner that plays evaluation episodes on the host with agents that it is given.
+
+        `shape`: of the mesh of devices that share each of them.
+        """
         assert self.environment is not None and not isinstance(self.environment, Environment)
         spec = self.score_spec
         inner = innermost(self.memory)
@@ -290,7 +298,12 @@ class RunConfig:
             (with_plain_numbers(self.agent), self.behaviour, self.rewards, memory), spec, learns=False
         )
         learner = Learner(agent, behaviour, rewards, memory, spec)
-        return HostRunner([learner] * len(seeds), self.environment, seeds, self.steps)
+        return HostRunner([learner] * len(seeds), self.environment, seeds, self.steps, HostOptions(shape=shape))
+
+    @property
+    def asked_devices(self) -> Devices:
+        """Return the devices that the run was asked to use."""
+        return self.devices if self.mesh is None else parse_mesh(self.mesh)
 
     @property
     def way(self) -> HostOptions:

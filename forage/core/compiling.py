@@ -253,14 +253,16 @@ def kind(tree: PyTree[Any]) -> Hashable:
 
 
 @functools.lru_cache(maxsize=128)
-def jit_shared(kind: Hashable, function: Any, once: bool = False, **options: Any) -> Any:
+def jit_shared(kind: Hashable, function: Any, once: bool = False, in_order: bool = False, **options: Any) -> Any:
     """Jit `function` once for all arguments of one `kind`, so that different numbers share one trace and one program.
 
-    The kinds used last are kept. What runs `once` is compiled quickly rather than well. `options` are those of
+    The kinds used last are kept. What runs `once` is compiled quickly rather than well. `in_order`: all devices
+    communicate in the same order, without which those of a CPU wait for each other forever. `options` are those of
     `jax.jit`.
     """
+    chosen = (QUICK if once else {}) | (IN_ORDER if in_order else {})
     # JAX knows a function again, also in another `jit`; each kind has one of its own.
-    return jax.jit(functools.partial(function), compiler_options=known_options(QUICK) if once else None, **options)
+    return jax.jit(functools.partial(function), compiler_options=known_options(chosen) if chosen else None, **options)
 
 
 def _classes(structure: Any) -> Iterator[type]:

@@ -53,6 +53,7 @@ NAMES: dict[tuple[str, ...], tuple[str, ...]] = {
     ),
     ("checkpoint_seconds",): ("save_freq", "save_interval", "checkpoint_freq", "checkpoint_interval"),
     ("devices",): ("device", "num_devices"),
+    ("mesh",): ("fsdp", "tensor_parallel_size", "tp_size", "sharding", "mesh_shape"),
     ("wrap",): ("wrapper", "wrappers", "wrapper_class"),
     ("environment",): ("env", "env_id", "env_name", "gym_id"),
     ("environment_options",): ("env_kwargs", "env_options", "env_config"),

@@ -37,7 +37,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from forage.core import mesh
 from forage.core.errors import ForageError
+from forage.nn.language import partition
 from forage.nn.language.architecture import Architecture
 from forage.nn.language.attention import NOTHING, AttentionRule, Sight, attend, attention_weights, cap
 from forage.nn.language.blocks import apply_blocks
@@ -234,6 +236,7 @@ class Block(equinox.Module):
         architecture = self.architecture
         batch = len(x)
         h = normalise(x, self.attention_norm, self.attention_norm_bias, architecture)
+        h = partition.share_attention(h, architecture)
         k, v = self.split_heads(self.keys(h), self.key_norm), self.split_heads(self.values(h))
         x, own = x[:, -wanted:], tuple(table[:, -wanted:] for table in turns)
         time = x.shape[1]
@@ -265,7 +268,7 @@ class Block(equinox.Module):
     ) -> Float[Array, "batch time width"]:
         """Add the output of attention to its input."""
         batch, time, _ = x.shape
-        found = self.out(found.transpose(0, 3, 1, 2, 4).reshape(batch, time, -1))
+        found = mesh.split_leaves(self.out(found.transpose(0, 3, 1, 2, 4).reshape(batch, time, -1)))
         return self.add(x, normalise(found, self.attention_after_norm, None, self.architecture))
 
     def mlp_input(self, x: Float[Array, "batch time width"]) -> Float[Array, "token width"]:
@@ -319,7 +322,7 @@ def projections(architecture: Architecture, layer: int) -> dict[str, tuple[int, 
     return found | {"up": (width, inner, mlp), "down": (inner, width, mlp)}
 
 
-class Transformer(equinox.Module):
+class Transformer(mesh.SharedWeights):
     """A decoder-only transformer, called on token ids; it reads and writes Hugging Face directories.
 
     >>> network = Transformer(jax.random.key(0), Architecture(vocabulary=32, width=16, layers=1, heads=2, inner=32))
@@ -380,6 +383,12 @@ class Transformer(equinox.Module):
         """Return the transformer with all weights in another dtype, such as `jnp.bfloat16`."""
         return jax.tree.map(lambda leaf: leaf.astype(dtype), self)
 
+    def partition(self, shape: mesh.Shape, before: int = 0) -> Any:
+        return partition.partition(self, self.architecture, shape, before)
+
+    def undivided(self, shape: mesh.Shape) -> list[str]:
+        return partition.undivided(self.architecture, shape)
+
     @property
     def dtype(self) -> Any:
         """Return the dtype of weights and of the arrays between blocks."""
@@ -428,6 +437,7 @@ class Transformer(equinox.Module):
         x, turns, sight = self._open(tokens, mask)
         found = []
         for block in self.blocks:
+            block = partition.gather(block, self.architecture)
             weight, x = block.attention(x, self._turns_of(block, turns), sight)
             found.append(weight.reshape(len(weight), -1, *weight.shape[-2:]))
         return jnp.stack(found)
@@ -443,6 +453,7 @@ class Transformer(equinox.Module):
         there = jnp.ones(tokens.shape, bool) if mask is None else mask
         found, seen = [], []
         for block in self.blocks:
+            block = partition.gather(block, self.architecture)
             queries, now = block.look(x, self._turns_of(block, turns))
             x = block.add_attention(x, attend(queries, *now, sight, block.rule, ordered=True))
             if block.experts is not None:
@@ -468,7 +479,7 @@ class Transformer(equinox.Module):
 
     def logits(self, hidden: Float[Array, "*batch width"]) -> Float[Array, "*batch vocabulary"]:
         """Return the logits, in float32, of the result of `hidden`."""
-        head = self.table if self.head is None else self.head
+        head = partition.gather(self.table if self.head is None else self.head, self.architecture, "head")
         *batch, width = hidden.shape  # one matrix, as in `Projection`
         found = jnp.einsum("bw,vw->bv", hidden.reshape(-1, width), head, preferred_element_type=jnp.float32)
         return self.scale_logits(found.reshape(*batch, -1))
@@ -485,6 +496,7 @@ class Transformer(equinox.Module):
         past = Past(jnp.zeros(shape, self.dtype), jnp.zeros(shape, self.dtype))
         position = jnp.full((batch, length), NOTHING, jnp.int32)
         turns = self._turn_tables(length)
+        past = partition.share_cache(past, self.architecture)
         return Cache((past,) * len(self.blocks), turns, position, jnp.int32(0), jnp.zeros(batch, jnp.int32))
 
     def grow_cache(self, cache: Cache, columns: int) -> Cache:
@@ -492,6 +504,7 @@ class Transformer(equinox.Module):
         length = cache.position.shape[1] + columns
         self._check_length(length)
         layers = jax.tree.map(lambda x: jnp.pad(x, ((0, 0), (0, 0), (0, columns), (0, 0))), cache.layers)
+        layers = partition.share_cache(layers, self.architecture)
         position = jnp.pad(cache.position, ((0, 0), (0, columns)), constant_values=NOTHING)
         return cache._replace(layers=layers, turns=self._turn_tables(length), position=position)
 
@@ -527,7 +540,13 @@ class Transformer(equinox.Module):
 
         x, layers = apply_blocks(self.blocks, apply, x, cache.layers, remat)
         following = cache.following + jnp.sum(mask, axis=1, dtype=jnp.int32)
-        after = Cache(tuple(layers), cache.turns, there, cache.count + tokens.shape[1], following)
+        after = Cache(
+            partition.share_cache(tuple(layers), self.architecture),
+            cache.turns,
+            there,
+            cache.count + tokens.shape[1],
+            following,
+        )
         return normalise(x, self.norm, self.norm_bias, self.architecture), after
 
     def continue_rows(
@@ -570,11 +589,11 @@ class Transformer(equinox.Module):
     ) -> tuple[Float[Array, "batch time width"], tuple[Turns, ...], Sight]:
         """Return the input of the blocks, the turns of the tokens' positions, and the sight as it came in."""
         turned = tuple((cosine[sight.query], sine[sight.query]) for cosine, sine in turns)
-        x = self.table[tokens]
+        x = mesh.split_leaves(partition.gather(self.table, self.architecture, "table")[tokens])
         if self.architecture.input_scale != 1:
             x = x * jnp.asarray(self.architecture.input_scale, x.dtype)
         if self.positions is not None:
-            x = x + self.positions[sight.query]
+            x = x + partition.gather(self.positions, self.architecture, "positions")[sight.query]
         return x, turned, sight
 
     def _check_length(self, length: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 from forage.config.run_config import RunConfig
 from forage.core import prng
 from forage.core.checkpoint import Bytes, is_key
+from forage.core.mesh import ONE, Shape, part_of, partition_tree
 from forage.core.ports import Agent
 from forage.core.spaces import Tokens
 from forage.core.types import ForageError, Spec
@@ -44,8 +44,10 @@ def check_memory(runner: Runner, names: Mapping[str, str]) -> None:
     needed, devices = bytes_of(runner), runner.devices
     free = free_on(devices)
     agent, spec = runner.learner.agent, runner.learner.spec
-    if working := working_bytes(agent, spec):
-        check_update(agent, spec, needed, working, free, device_words(devices))
+    if working := working_bytes(agent, spec, runner.shape):
+        count = runner.shape.of_seed
+        needed, free = each_of(needed, count), None if free is None else free // count
+        check_update(agent, spec, needed, working, free, device_words(devices, count), runner.shape)
         return
     total = sum(needed.values())
     if free is None or total <= free:
@@ -68,16 +70,25 @@ def state_shapes(agent: Agent, spec: Spec) -> Any:
     return jax.eval_shape(lambda key: agent.init(key, spec), prng.key(0))
 
 
-def working_bytes(agent: Agent, spec: Spec) -> dict[str, int]:
-    """Return the bytes of acting and of an update in addition to the state; empty for most agents."""
+def working_bytes(agent: Agent, spec: Spec, shape: Shape = ONE) -> dict[str, int]:
+    """Return the bytes of acting and of an update in addition to the state; empty for most agents.
+
+    `shape`: of a mesh of devices, on each of which they take as many.
+    """
     if getattr(type(agent), "working_bytes", Agent.working_bytes) is Agent.working_bytes:
         return {}  # without a look at its state, which takes time
-    return agent.working_bytes(spec, state_shapes(agent, spec))
+    return agent.working_bytes(spec, state_shapes(agent, spec), shape)
 
 
-def device_words(devices: list[Any]) -> str:
-    """Return the place of a memory for a sentence."""
-    return "on this machine" if devices[0].platform == "cpu" else f"on {devices[0].device_kind}"
+def each_of(needed: dict[str, int], count: int) -> dict[str, int]:
+    """Return the bytes of each of some devices that together take as many."""
+    return {part: -(-size // count) for part, size in needed.items()}
+
+
+def device_words(devices: list[Any], count: int = 1) -> str:
+    """Return the place of a memory for a sentence: of these devices, or of each of the `count` that share a model."""
+    each = f"each of {count} devices of " if count > 1 else ""
+    return f"on {each}this machine" if devices[0].platform == "cpu" else f"on {each}{devices[0].device_kind}"
 
 
 def peak_bytes(needed: Mapping[str, int], working: Mapping[str, int]) -> int:
@@ -87,19 +98,29 @@ def peak_bytes(needed: Mapping[str, int], working: Mapping[str, int]) -> int:
 
 
 def check_update(
-    agent: Agent, spec: Spec, needed: dict[str, int], working: dict[str, int], free: int | None, where: str
+    agent: Agent,
+    spec: Spec,
+    needed: dict[str, int],
+    working: dict[str, int],
+    free: int | None,
+    where: str,
+    shape: Shape = ONE,
 ) -> None:
-    """Raise `ForageError` if state and update of an agent do not fit into the free memory, with changes that do."""
+    """Raise `ForageError` if state and update of an agent do not fit into the free memory, with changes that do.
+
+    `shape`: of a mesh of devices, on each of which that is.
+    """
     peak = peak_bytes(needed, working)
     if free is None or peak <= free:
         return
 
-    seeds = needed["agent"] // max(tree_bytes(state_shapes(agent, spec)), 1)
+    seeds = round(needed["agent"] / max(part_bytes(state_shapes(agent, spec), shape), 1))
 
     def changed_peak(options: dict[str, Any]) -> int:
         other = dataclasses.replace(agent, **options)
         state = state_shapes(other, spec)
-        return peak_bytes(needed | {"agent": seeds * tree_bytes(state)}, other.working_bytes(spec, state))
+        own = {"agent": seeds * part_bytes(state, shape)}
+        return peak_bytes(needed | own, other.working_bytes(spec, state, shape))
 
     peaks = {words: changed_peak(options) for words, options in agent.smaller().items() if options}
     fitting = [f"{words} ({byte_text(size)})" for words, size in peaks.items() if size <= free]
@@ -115,10 +136,11 @@ def check_update(
     )
 
 
-def shorter_answers(setup: RunConfig, needed: Mapping[str, int], free: int | None) -> int | None:
+def shorter_answers(setup: RunConfig, needed: Mapping[str, int], free: int | None, shape: Shape = ONE) -> int | None:
     """Return the number of tokens of an answer with which a run fits into the free memory, a half, a quarter and so on.
 
     `None` where the default of prompts of a file fits, where the option `response` is given, and where none fits.
+    `shape`: as in `check_update`.
     """
     prefix, _, target = str(setup.environment_config.get("id", "")).partition(":")
     given = setup.environment_config.get("options") or {}
@@ -133,7 +155,7 @@ def shorter_answers(setup: RunConfig, needed: Mapping[str, int], free: int | Non
 
     def fits(response: int) -> bool:
         spec = with_answers(setup.spec, response, "context" not in given)
-        return peak_bytes(needed, agent.working_bytes(spec, state)) <= free
+        return peak_bytes(needed, agent.working_bytes(spec, state, shape)) <= free
 
     if fits(longest):
         return None
@@ -165,11 +187,14 @@ def memory_lines(runner: Runner) -> list[str]:
     """Return lines about a large memory, such as `memory: 7.5 GB, 7,475 bytes a transition`; none for a small one."""
     everything = bytes_of(runner)
     agent, spec = runner.learner.agent, runner.learner.spec
-    if working := working_bytes(agent, spec):
+    if working := working_bytes(agent, spec, runner.shape):
+        count = runner.shape.of_seed
+        everything = each_of(everything, count)
         peak = peak_bytes(everything, working)
         if peak < WORTH_SAYING:
             return []
-        return [f"memory: about {byte_text(peak)}: {', '.join(use_words(everything, working))}"]
+        where = f" on each of {count} devices" if count > 1 else ""
+        return [f"memory: about {byte_text(peak)}{where}: {', '.join(use_words(everything, working))}"]
     needed = everything["memory"]
     capacity = getattr(runner.learner.memory, "capacity", None)
     if capacity is None or needed < WORTH_SAYING:
@@ -208,8 +233,13 @@ def copies(sharding: Any) -> int:
     """
     if not isinstance(sharding, jax.sharding.NamedSharding):
         return 1
-    split = [name for names in sharding.spec if names for name in ([names] if isinstance(names, str) else names)]
-    return sharding.mesh.size // math.prod(sharding.mesh.shape[name] for name in split)
+    return sharding.mesh.size // part_of(sharding.spec, Shape(*sharding.mesh.devices.shape))
+
+
+def part_bytes(tree: Any, shape: Shape) -> int:
+    """Return the bytes of a tree of shapes on each device of a mesh."""
+    parts = partition_tree(tree, shape)
+    return sum(jax.tree.leaves(jax.tree.map(lambda x, spec: tree_bytes(x) // part_of(spec, shape), tree, parts)))
 
 
 def free_on(devices: list[Any]) -> int | None:

@@ -26,7 +26,7 @@ from forage.config.run_config import RunConfig
 from forage.config.trusting import guard_imports, keep_own
 from forage.core import prng
 from forage.core.loading import check_not_importing
-from forage.core.mesh import Devices, Shape, prepare_devices
+from forage.core.mesh import Devices, Shape, parse_mesh, prepare_devices, size_of
 from forage.core.ports import Agent, Behaviour, Memory, Rewards, Starts, Tasks
 from forage.core.records import range_in
 from forage.core.types import ForageError, Spec
@@ -38,7 +38,7 @@ from forage.memory.dataset import DataSet
 from forage.runs import display as progress
 from forage.runs import kept_rows
 from forage.runs.callbacks import Callback, check_callbacks
-from forage.runs.capacity import bytes_of, check_memory, free_on, shorter_answers
+from forage.runs.capacity import bytes_of, check_memory, each_of, free_on, shorter_answers
 from forage.runs.changes import extend_setup, record_changes
 from forage.runs.checkpoints import check_keeping, take_kept
 from forage.runs.joining import lead, runner_on
@@ -83,6 +83,7 @@ def train(
     evaluation_every: int | str | None = None,
     directory: str | os.PathLike[str] | None = None,
     devices: int | None = None,
+    mesh: str | None = None,
     workers: int | str = 0,
     worker_threads: int = 1,
     async_envs: bool = False,
@@ -126,6 +127,8 @@ def train(
 
     `devices`: the number that share the run of a native environment; by default all accelerators, and on the CPU one
     for each seed. If there are more devices than the seeds can use, several share the environments of one seed.
+    `mesh="data:2,model:4"`: the devices that share each seed's language model, its rows and weights by `data`, its
+    heads, units and vocabulary by `model`.
 
     `workers`: processes of each seed that step its environments, if those run on the host; each may have several
     `worker_threads`, for environments that wait, or compute outside of Python. `"ray:4"`: actors of a Ray cluster,
@@ -200,6 +203,8 @@ def start_run(said: Mapping[str, Any], lines: Mapping[str, str] | None = None) -
     shown = progress.make_steady(given.pop("display", "auto"))
     called = check_callbacks(given.pop("callbacks")) if "callbacks" in given else []
     settings = check_settings({name: given.pop(name) for name in SETTINGS if name in given})
+    if settings.get("mesh") is not None:  # before a model is read, by which JAX would settle on its devices
+        prepare_devices(1, parse_mesh(settings["mesh"]))
     directory, parent, with_memory = (given.pop(name, None) for name in ("directory", "start_from", "with_memory"))
     if with_memory and parent is None:
         raise ForageError("with_memory takes over what another run has collected; name that run in start_from.")
@@ -219,10 +224,11 @@ def start_run(said: Mapping[str, Any], lines: Mapping[str, str] | None = None) -
         setup = configure()
         if directory is not None:
             Run.check_free(Path(directory))
-        if setup.devices and not setup.on_device:
-            raise ForageError(f"{setup.name} runs on the host, where one device learns; leave out devices.")
-        runner = build_runner(setup, setup.devices, leading, shown.note)
-        if shorter := shorter_answers(setup, bytes_of(runner), free_on(runner.devices)):
+        check_devices(setup, leading)
+        runner = build_runner(setup, setup.asked_devices, leading, shown.note)
+        count, free = runner.shape.of_seed, free_on(runner.devices)
+        each = None if free is None else free // count
+        if shorter := shorter_answers(setup, each_of(bytes_of(runner), count), each, runner.shape):
             runner.close()
             given["environment_options"] = {**(given.get("environment_options") or {}), "response": shorter}
             shown.note(
@@ -230,7 +236,7 @@ def start_run(said: Mapping[str, Any], lines: Mapping[str, str] | None = None) -
                 f"--env.response sets another number."
             )
             setup = configure()
-            runner = build_runner(setup, setup.devices, leading, shown.note)
+            runner = build_runner(setup, setup.asked_devices, leading, shown.note)
         check_resources(setup, runner)
         inheritance = None if parent is None else make_inheritance(parent, setup, runner, with_memory)
     setup = complete_settings(setup, runner, inheritance)
@@ -275,14 +281,38 @@ def build_runner(setup: RunConfig, devices: Devices, channel: Channel | None, no
     return setup.runner(devices, workers=workers) if channel is None else runner_on(channel, setup, devices, workers)
 
 
-def check_resources(setup: RunConfig, runner: Runner) -> None:
-    """Raise `ForageError` if there are fewer devices than a run asks for, or too little memory."""
-    devices = setup.devices
-    if devices and devices > (here := len(jax.devices())):
+def check_devices(setup: RunConfig, leading: Channel | None) -> None:
+    """Raise `ForageError` for devices that cannot share the run, before anything is built on them."""
+    if setup.mesh is None:
+        if setup.devices and not setup.on_device:
+            shared = type(setup.agent).check_mesh is not Agent.check_mesh
+            instead = f"share the model with mesh, as in data:{setup.devices}" if shared else "leave out devices"
+            raise ForageError(f"{setup.name} runs on the host, where one device learns; {instead}.")
+        return
+    shape = parse_mesh(setup.mesh)
+    if setup.devices is not None:
+        raise ForageError(f"mesh says how many devices there are, {shape.of_seed} here; leave out devices.")
+    if leading is not None:
+        raise ForageError("A mesh is of one machine's devices; leave out hosts, or mesh.")
+    if setup.policy_lag is not None:
+        raise ForageError("With policy_lag workers act alone, and cannot share a model; leave out policy_lag, or mesh.")
+    setup.agent.check_mesh(shape, setup.offline)
+    check_count(shape)
+
+
+def check_count(asked: Devices) -> None:
+    """Raise `ForageError` if there are fewer devices than a run asks for."""
+    devices = size_of(asked) if asked else 0
+    if devices > (here := len(jax.devices())):
         raise ForageError(
             f"A run on {devices} devices needs as many, and JAX has {here} here; ask for {here} or fewer, or, on the "
             f"CPU, before JAX is in use."
         )
+
+
+def check_resources(setup: RunConfig, runner: Runner) -> None:
+    """Raise `ForageError` if there are fewer devices than a run asks for, or too little memory."""
+    check_count(setup.devices)
     check_memory(runner, setup.names)
 
 
@@ -331,6 +361,7 @@ def resume(
     callbacks: Sequence[Callback] = (),
     hosts: int = 1,
     coordinator: str = "",
+    mesh: str | None = None,
     **parts: Any,
 ) -> Run:
     """Continue a run from its newest whole checkpoint, as if it had never stopped.
@@ -339,7 +370,8 @@ def resume(
     history keeps both totals. `callbacks`: as in `train`; a run does not store its own. An environment that was a
     Python object must be given again, as it was before `wrap`, and so must a part that holds one (`behaviour=`, ...).
     Changed settings apply from here on: config.json has the new ones, and history.jsonl the earlier ones with the step
-    of the change. `data`: the new path of the run's data set, if it was moved. `hosts` and `coordinator`: as in
+    of the change. `data`: the new path of the run's data set, if it was moved. `mesh`: another one than at the start,
+    for a run of a language model; `data:1` is one device. `hosts` and `coordinator`: as in
     `train`; all hosts need to see the run's directory. If there are fewer devices than at the start, the run uses those
     and notes it. Raise `ForageError` if code or versions differ from those of the run, unless `anyway`.
     """
@@ -364,24 +396,30 @@ def resume(
                 f"{directory} was made with {what}, so it would not continue bit for bit; add --anyway to go on."
             )
 
-    then = run.config.get("devices")
-    split = run.config.get("devices_per_seed", 1)
-    shape = Shape(then // split, split) if then else None
+    before = shape_before(run.config)
+    shape = before if mesh is None else parse_mesh(mesh)
     leading = lead(hosts, coordinator, shown.note)
     if leading is None:  # before all else: even a look at the versions makes JAX settle on its devices
-        prepare_devices(1, then)
+        prepare_devices(1, shape)
+    if "mesh" in run.config and mesh is None and shape is not None:
+        shape = shape.within(len(jax.devices()))
     other = differences(read_json(run.directory / "versions.json"))
     differs(other)
     setup, extension = extend_setup(run, from_config(run.config, environment, data, run.directory, **parts), steps)
     if own := changed_code(read_json(run.directory / "versions.json"), setup):
         differs(own)
         other = f"{other} and {own}" if other else own
+    if mesh is not None:
+        check_devices(dataclasses.replace(setup, mesh=mesh, devices=None), leading)
     runner = build_runner(setup, shape, leading, shown.note)
     moved = ""
-    if then and then != (here := len(runner.devices)):
-        moved = f"begun on {then} device{'s' * (then > 1)}, and goes on with {here} here: sums may round otherwise"
-        devices = f"{then} device{'s' * (then > 1)} (here {here})"
-        other = f"{other} and {devices}" if other else devices
+    if before is not None and moves(before, runner):
+        then, here = size_of(before), len(runner.devices)
+        many, now = f"{then} device{'s' * (then > 1)}", str(here)
+        if then == here:
+            many, now = f"a mesh of {before}", str(runner.shape)
+        moved = f"begun on {many}, and goes on with {now} here: sums may round otherwise"
+        other = f"{other} and {many} (here {now})" if other else f"{many} (here {now})"
     check_memory(runner, setup.names)
     with lock_directory(run.directory):
         session = Session(run.directory, setup, runner, shown, callbacks=called)
@@ -401,6 +439,19 @@ def resume(
         session.track_again(run)
         record_changes(run, setup.config(), session.checkpoints.steps or 0, other)
         return session.run()
+
+
+def shape_before(config: Mapping[str, Any]) -> Shape | None:
+    """Return the shape of the devices that a run began on; `None` for a run from before that was kept."""
+    if words := config.get("mesh"):
+        return parse_mesh(words)
+    devices, split = config.get("devices"), config.get("devices_per_seed", 1)
+    return Shape(devices // split, split) if devices else None
+
+
+def moves(before: Shape, runner: Runner) -> bool:
+    """Return whether a run goes on with other devices, so that its sums may round otherwise."""
+    return len(runner.devices) != size_of(before) or runner.shape.model != before.model
 
 
 def train_or_resume(agent: Any, environment: Any, *, directory: Path, display: str, **options: Any) -> Run:

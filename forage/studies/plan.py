@@ -15,6 +15,7 @@ predictions for this machine's cores with measurements.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import math
 import multiprocessing
@@ -33,11 +34,13 @@ from forage.config.run_config import RunConfig
 from forage.core import prng, spaces
 from forage.core.errors import ForageError
 from forage.core.host import HostEnvironment
+from forage.core.mesh import ONE, parse_mesh, prepare_devices
 from forage.loop.cluster.pool import Pool, check_sent
 from forage.loop.device.runner import DeviceRunner
 from forage.loop.host.runner import HostRunner
 from forage.loop.runner import time_shares
 from forage.runs import capacity
+from forage.runs.training import check_devices
 
 TURNS = 400  # that are drawn for each prediction
 SECONDS = 2.0  # that each piece is measured for
@@ -105,13 +108,17 @@ def memory_of(
     agent_options: dict[str, Any] | None = None,
     environment_options: dict[str, Any] | None = None,
     seeds: int = 1,
+    mesh: str | None = None,
 ) -> dict[str, int]:
     """Predict the bytes of a run of a language agent by their use, with `peak` and `free`.
 
     `response` is there where the default number of an answer's tokens would not fit: the number that does.
 
-    Nothing is allocated, and no weights are read but for their sizes. Raise `ForageError` if the run will not fit.
+    `mesh`: of the devices that share its model; the bytes are those of each of them. Nothing is allocated, and no
+    weights are read but for their sizes. Raise `ForageError` if the run will not fit.
     """
+    shape = ONE if mesh is None else parse_mesh(mesh)
+    prepare_devices(1, shape)
 
     def configure(**own: Any) -> RunConfig:
         options = {**(environment_options or {}), **own}
@@ -120,30 +127,34 @@ def memory_of(
         )
 
     setup = configure()
+    if mesh is not None:
+        check_devices(dataclasses.replace(setup, mesh=mesh), None)
     setup.learner().check()
     made, spec = setup.agent, setup.spec
     if not capacity.working_bytes(made, spec):
         return {}
-    needed = {"agent": seeds * capacity.tree_bytes(capacity.state_shapes(made, spec))}
-    devices = jax.local_devices()[:1]
+    needed = {"agent": seeds * capacity.part_bytes(capacity.state_shapes(made, spec), shape)}
+    devices = jax.local_devices()[: shape.of_seed]
     free = capacity.free_on(devices)
-    if shorter := capacity.shorter_answers(setup, needed, free):
+    free = None if free is None else free // shape.of_seed
+    if shorter := capacity.shorter_answers(setup, needed, free, shape):
         setup = configure(response=shorter)
         made, spec = setup.agent, setup.spec
-    working = capacity.working_bytes(made, spec)
-    capacity.check_update(made, spec, needed, working, free, capacity.device_words(devices))
+    working = capacity.working_bytes(made, spec, shape)
+    capacity.check_update(made, spec, needed, working, free, capacity.device_words(devices, shape.of_seed), shape)
     found = {"state": needed["agent"], **working, "peak": capacity.peak_bytes(needed, working)}
     found |= {"response": shorter} if shorter else {}
     return found if free is None else found | {"free": free}
 
 
-def memory_line(found: dict[str, int]) -> str:
-    """Return a predicted memory as a line of text."""
+def memory_line(found: dict[str, int], mesh: str | None = None) -> str:
+    """Return a predicted memory as a line of text, of each device of a mesh if there is one."""
     uses = [
         f"{use} {capacity.byte_text(size)}" for use, size in found.items() if use not in ("peak", "free", "response")
     ]
     free = f" of {capacity.byte_text(found['free'])} that are free" if "free" in found else ""
-    words = f"memory: about {capacity.byte_text(found['peak'])}{free}: {', '.join(uses)}"
+    where = "" if mesh is None else f" on each device of {parse_mesh(mesh)}"
+    words = f"memory: about {capacity.byte_text(found['peak'])}{where}{free}: {', '.join(uses)}"
     if "response" not in found:
         return words
     return f"{words}; with answers of at most {found['response']} tokens, as longer ones would not fit (--env.response)"

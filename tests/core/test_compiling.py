@@ -23,6 +23,7 @@ from forage.behaviours.policy import AgentPolicy
 from forage.core import compiling
 from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, kind, known_options
 from forage.core.errors import InterruptedCompiling
+from forage.core.mesh import ONE, mesh_of
 from forage.core.types import Spec
 from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
@@ -42,7 +43,7 @@ traced = []
 
 
 def test_options_of_one_program_do_not_reach_those_of_others(monkeypatch):
-    asked, devices = [], jax.make_mesh((1, 1), ("seed", "env"))
+    asked, devices = [], mesh_of(ONE, jax.devices())
     monkeypatch.setattr(device, "known_options", lambda options: asked.append(dict(options)) or {})
     for once in (True, False):
         device.jit_program.__wrapped__("kind", devices, lambda *_: None, (), True, once=once)

@@ -35,7 +35,7 @@ def test_an_advance_traces_nothing_and_sends_no_numbers(monkeypatch):
     [(5, 1, 1, 5), (5, 2, 2, 3), (5, 3, 3, 2), (5, 4, 3, 2), (5, 8, 5, 1), (6, 4, 3, 2), (7, 4, 4, 2), (24, 4, 4, 6)],
 )
 def test_members_are_on_as_many_devices_as_make_the_run_shorter(members, devices, count, each):
-    assert shape_for(members, 1, devices) == (count, 1) and -(-members // count) == each
+    assert shape_for(members, 1, devices) == (count, 1, 1) and -(-members // count) == each
     shared = shape_for(members, 1, devices, doubles=False).seed
     assert shared == max(n for n in range(1, devices + 1) if members % n == 0)  # there, nothing is run twice
 
@@ -47,7 +47,9 @@ def test_agents_have_alone_the_shapes_that_they_have_in_a_state():
     runner = setup.runner(learns=False)
     assert isinstance(runner, DeviceRunner)
     whole = jax.tree.leaves(runner.shapes(placed=True).learner.agent)
-    assert jax.tree.leaves(runner.agent_shapes(len(runner.places), runner._placement)) == whole
+    alone = runner.agent_shapes(len(runner.places))
+    assert [(x.shape, x.dtype) for x in jax.tree.leaves(alone)] == [(x.shape, x.dtype) for x in whole]
+    assert jax.tree.leaves(runner._agent_placements(alone)) == [x.sharding for x in whole]
 
 
 def numbers(tree):

@@ -33,7 +33,7 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "sac": ("Pendulum-v1", REPLAY),
 }
 ITERATIONS = 4
-SHAPES = {1: (1, 4), 2: (2, 2), 5: (1, 4), 8: (4, 1)}
+SHAPES = {1: (1, 4, 1), 2: (2, 2, 1), 5: (1, 4, 1), 8: (4, 1, 1)}
 """Seeds, and the mesh of four devices that suits them."""
 
 
@@ -148,7 +148,7 @@ def in_process(code: str, devices: int = 4) -> Any:
 @pytest.mark.parametrize("agent", ["ppo", "dqn"])
 def test_one_seed_on_four_devices_is_that_on_one(agent):
     found = in_process(f"test_mesh.train_agent({agent!r}, 1, True)")
-    assert found["shape"] == [1, 4] and found["actors"] == [[4, 4]] and found["agent"] == [[4, 1]]
+    assert found["shape"] == [1, 4, 1] and found["actors"] == [[4, 4]] and found["agent"] == [[4, 1]]
     assert found["said"] == "on 4 devices, 4 of which share each seed's environments"
     assert found["apart"] < 1e-5 and found["played_apart"] < 1e-5
     assert found["resumed_apart"] < 1e-5 and found["resumed_on"] == [[4, 4]]
@@ -170,7 +170,7 @@ def test_a_run_moves_from_eight_devices_to_two_to_one(agent):
 @pytest.mark.thorough
 def test_five_seeds_on_four_devices_are_those_on_one():
     found = in_process("test_mesh.train_agent('ppo', 5, True)")
-    assert found["shape"] == [1, 4] and found["actors"] == [[4, 4]] and found["apart"] < 1e-5
+    assert found["shape"] == [1, 4, 1] and found["actors"] == [[4, 4]] and found["apart"] < 1e-5
 
 
 @pytest.mark.parametrize(("seeds", "shape"), SHAPES.items())
@@ -196,7 +196,7 @@ def test_the_shape_leaves_each_device_least_to_do(seeds, num_envs, devices, shap
 
 def test_a_device_that_shares_a_seed_counts_its_copies():
     runner, alone = setup_of("dqn", 2).runner(Shape(2, 2)), setup_of("dqn", 2).runner(Shape(1, 1))
-    assert runner.shape == (2, 2)
+    assert runner.shape == (2, 2, 1)
     assert {copies(x.sharding) for x in jax.tree.leaves(runner.shapes(placed=True).actors)} == {1}
     shared, whole = bytes_of(runner), bytes_of(alone)
     assert shared["agent"] == 2 * whole["agent"] and shared["pool"] == 2 * whole["pool"]
@@ -205,7 +205,7 @@ def test_a_device_that_shares_a_seed_counts_its_copies():
 
 def test_what_does_not_divide_is_said():
     runner = setup_of("ppo", 1, num_envs=6, minibatches=1).runner(4)
-    assert runner.shape == (1, 3)
+    assert runner.shape == (1, 3, 1)
     assert runner.spread == "on 3 devices of 4, which is how 1 seeds with num_envs 6 can be shared out evenly"
 
 

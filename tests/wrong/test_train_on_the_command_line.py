@@ -44,6 +44,7 @@ WRONG = [
     ("train ppo CartPole-v1 --hidden-sizes 1000000,1000000", "takes 120 TB of memory, and .* smaller networks"),
     ("train ppo CartPole-v1 --num-envs 1e30", "A rollout of .* is longer than a run can be"),
     ("train ppo CartPole-v1 --devices gpu", "--devices is a whole number"),
+    ("train ppo CartPole-v1 --fsdp 8", "'--fsdp'. Did you mean '--mesh'"),
     ("train ppo CartPole-v1 --device cuda", "'--device'. Did you mean '--devices'"),
     ("train ppo CartPole-v1 --evaluation-every 0", "1 or more, not 0"),
     (

@@ -19,6 +19,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.agents.language.descent import descend
+from forage.core import mesh
 from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.ports.needs import Choices, Needs
 from forage.core.ranges import Range, Ranges, check_minibatches
@@ -220,16 +221,27 @@ class LanguageAgent(Agent):
         masters = None if self.rank or not has_rounded(learned) else self.base_model.first(jnp.float32)
         return self.steps(1.0).init(learned, masters)
 
-    def working_bytes(self, spec: Spec, state: Any) -> dict[str, int]:
+    def check_mesh(self, shape: mesh.Shape, offline: bool) -> None:
+        name = "batch_size" if offline else "num_envs"
+        rows, parts = getattr(self, name), max(self.minibatches, self.accumulate)
+        at_once = rows * (1 if offline else self.rollout_length) // parts
+        if rows % shape.env or at_once % shape.env:
+            cut = f", of which {at_once} are computed at once" if parts > 1 else ""
+            raise ForageError(
+                f"A mesh with data:{shape.env} cannot share {name} {rows} equally{cut}; take numbers that {shape.env} "
+                f"divides, or a data that divides them."
+            )
+
+    def working_bytes(self, spec: Spec, state: Any, shape: mesh.Shape = mesh.ONE) -> dict[str, int]:
         assert isinstance(spec.observation_space, spaces.Dict) and isinstance(spec.action_space, Tokens)
         context, new = spec.observation_space.get("context"), spec.action_space.length
         read = context.length if isinstance(context, Tokens) else 0
         network = state.network if isinstance(state.network, Transformer) else state.network[0]  # of the first role
         learned = self.split_frozen(network)[0]
         rows = -(-self.rows_of_pass(spec) // max(self.minibatches, self.accumulate))
-        return update_bytes(network, learned, rows, read, new, self.remat, self.chunk) | {
-            "cache": cache_bytes(network, self.num_envs, read + new),
-            "files": tree_bytes(self.base_model.like),
+        return update_bytes(network, learned, rows, read, new, self.remat, self.chunk, shape) | {
+            "cache": cache_bytes(network, self.num_envs, read + new, shape),
+            "files": tree_bytes(self.base_model.like, shape),
         }
 
     def rows_of_pass(self, spec: Spec) -> int:
@@ -417,7 +429,8 @@ class LanguageAgent(Agent):
 
     def remats(self, network: Transformer, rows: AnswerRows) -> bool:
         """Return whether the gradient of these rows computes layers a second time."""
-        return pays_remat(network, *rows.tokens.shape) if self.remat is None else self.remat
+        count, time = rows.tokens.shape
+        return pays_remat(network, -(-count // mesh.ways()), time) if self.remat is None else self.remat
 
     def in_pieces(
         self,
@@ -440,7 +453,7 @@ class LanguageAgent(Agent):
 
         def split(x: Array) -> Array:
             x = x.reshape(turns, pieces, -1, *x.shape[1:]).swapaxes(0, 1)
-            return x.reshape(pieces, -1, *x.shape[3:])
+            return mesh.split_leaves(x.reshape(pieces, -1, *x.shape[3:]), 1)
 
         def merge(x: Array) -> Array:
             x = x.reshape(pieces, turns, -1, *x.shape[2:]).swapaxes(0, 1)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
+from forage.core import mesh
 from forage.core.ports import Metrics
 from forage.ops.rows import shuffle
 
@@ -37,9 +38,9 @@ def descend(
     def step(carry: tuple[Any, Any], item: tuple[Array, Array]) -> tuple[tuple[Any, Any], Metrics]:
         learned, inner = carry
         chosen, first = item
-        part = jax.tree.map(lambda x: x[chosen], lesson)
+        part = mesh.split_leaves(jax.tree.map(lambda x: x[chosen], lesson))
         gradient, metrics = jax.grad(loss, has_aux=True)(learned, part, first)
-        return optimiser.step(gradient, inner, learned), metrics
+        return mesh.lay_out_weights(optimiser.step(mesh.lay_out_weights(gradient), inner, learned)), metrics
 
     def order(key: Key[Array, ""]) -> Array:
         return jnp.arange(count) if minibatches == 1 else shuffle(jax.random.bits(key, (count,)))

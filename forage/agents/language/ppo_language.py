@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from forage.agents.language.base import AnswerRows, LanguageAgent, LanguageState, advantage_size
 from forage.agents.language.correction import lost_answers
 from forage.agents.language.descent import descend
+from forage.core.mesh import ONE, Shape
 from forage.core.ports import Metrics
 from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
@@ -128,9 +129,10 @@ class PPOLanguage(LanguageAgent):
     def masters(self, state: Any) -> Transformer:
         return super().masters(self.plain(state)._replace(optimiser=state.optimiser[0]))
 
-    def working_bytes(self, spec: Spec, state: Any) -> dict[str, int]:
-        found = super().working_bytes(spec, state)
-        return found | {"gradients": found["gradients"] + 2 * tree_bytes(state.critic), "layers": 2 * found["layers"]}
+    def working_bytes(self, spec: Spec, state: Any, shape: Shape = ONE) -> dict[str, int]:
+        found = super().working_bytes(spec, state, shape)
+        critic = 2 * tree_bytes(state.critic, shape)
+        return found | {"gradients": found["gradients"] + critic, "layers": 2 * found["layers"]}
 
     def value(self, critic: Critic, rows: AnswerRows) -> Float[Array, "row new"]:
         """Return the value before each token that was written, in float32."""

@@ -18,6 +18,7 @@ refuses one that does not fit, with options that would.
   --cores a,b,c          numbers of cores; default 1,2,4,8,16,32,64
   --gpus N               GPUs that learn; only as many as there are here, as their time has to be measured
   --seeds N              number of seeds, in a native environment; default 1
+  --mesh data:N,model:M  devices that share a language model: the memory of each of them, and no speed
   --OPTION VALUE         any option of the agent (forage train AGENT --help)
   --env.OPTION VALUE     any field or option of the environment
   --rewards a.py:f,...   functions that judge answers to prompts of a file
@@ -40,21 +41,23 @@ def run(positional: list[str], words: options.Words) -> None:
     json = bool(words.pop("json", False))
     asked = options.parse("cores", words.pop("cores", "1,2,4,8,16,32,64"), tuple[int, ...])
     numbers = {name: options.parse(name, words.pop(name), int) for name in ("seeds", "gpus") if name in words}
+    mesh = options.parse("mesh", words.pop("mesh"), str) if "mesh" in words else None
     of_environment = environment_options(words)
     if "rewards" in words:
         of_environment["rewards"] = str(words.pop("rewards")).split(",")
     agent_options = options.fill(words, fields, "", agent)
-    nothing_left(words, "plan", ["cores", "gpus", "rewards", "seeds", "json", *(field.name for field in fields)])
+    known = ["cores", "gpus", "mesh", "rewards", "seeds", "json", *(field.name for field in fields)]
+    nothing_left(words, "plan", known)
     from forage.runs.training import use_compilation_cache
     from forage.studies.plan import check_gpus, memory_line, memory_of, plan, plan_lines
 
     use_compilation_cache()
     check_gpus(numbers.pop("gpus", None))
-    memory = memory_of(agent, environment, agent_options, of_environment, **numbers)
+    memory = memory_of(agent, environment, agent_options, of_environment, mesh=mesh, **numbers)
     if memory and not json:
-        print(memory_line(memory), flush=True)
-    found = plan(agent, environment, list(asked), agent_options, of_environment, **numbers)
+        print(memory_line(memory, mesh), flush=True)
+    found = [] if mesh else plan(agent, environment, list(asked), agent_options, of_environment, **numbers)
     if json:
         say({"event": "plan", "predicted": [one._asdict() for one in found], **({"memory": memory} if memory else {})})
-    else:
+    elif found:
         print(*plan_lines(found), sep="\n")

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import equinox
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from forage.core.mesh import ONE, Shape
 from forage.core.ports.abilities import Estimating, Grouping, Lagging, Offline, Recurrent
 from forage.core.ports.environment import World
 from forage.core.ports.needs import Needs
@@ -49,13 +50,23 @@ class Agent(Recurrent, Offline, Grouping, Estimating, Lagging):
     signatures: ClassVar[dict[str, str]] = {"act": "state, inputs"}
     """The arguments of methods that users override; a class with others is refused."""
 
-    def working_bytes(self, spec: Spec, state: State) -> dict[str, int]:
+    def working_bytes(self, spec: Spec, state: State, shape: Shape = ONE) -> dict[str, int]:
         """Return the bytes that acting and an update take in addition to the state, by their use.
 
         `state` has shapes in place of arrays. Empty where that is small. `files` counts arrays that stay as they were
-        read, next to the state.
+        read, next to the state. `shape`: of a mesh; the bytes are those of each device.
         """
         return {}
+
+    def check_mesh(self, shape: Shape, offline: bool) -> None:
+        """Raise `ForageError` if the devices of a mesh of this shape cannot share one agent's weights and rows.
+
+        `offline`: whether it learns from recorded data.
+        """
+        raise ForageError(
+            f"{type(self).__name__} has no language model that a mesh of devices could share; leave out mesh. Seeds "
+            f"and native environments are shared by --devices."
+        )
 
     def smaller(self) -> dict[str, dict[str, Any]]:
         """Return options that make `working_bytes` or the state smaller, by the words of the command line."""

@@ -23,11 +23,12 @@ class HostScoredRunner(DeviceRunner):
         devices: mesh.Devices = None,
         several_hosts: bool = False,
         *,
-        play: Callable[[list[int]], HostRunner],
+        play: Callable[[list[int], mesh.Shape | None], HostRunner],
     ):
-        """`play`: makes a runner on the host for these seeds, which only evaluates."""
+        """`play`: makes a runner on the host for these seeds, which only evaluates, on a mesh of this shape."""
         super().__init__(varied, seeds, total_steps, devices, several_hosts)
-        self.player = play(list(seeds))
+        alone = self.shape.seed == 1 and self.shape.of_seed > 1
+        self.player = play(list(seeds), self.shape if alone else None)
         self.usual_episodes, self.in_words = self.player.usual_episodes, self.player.in_words
 
     def prepare(self, episodes: int, max_steps: int) -> None:

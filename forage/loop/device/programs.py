@@ -83,19 +83,26 @@ def init(varied: SeedBatch, keys: Key[Array, " seed"]) -> DeviceState:
 
 def lay_out(varied: SeedBatch, state: DeviceState) -> DeviceState:
     """Lay a state (leaves `seed ...`) out over the devices of each seed, and leave none of that to XLA."""
-    if mesh.ways() == 1:
-        return state
-    return jax.tree.map(
-        lambda x, axis: mesh.split_leaves(x, axis) if axis else mesh.replicate(x), state, env_axes(varied, state)
-    )
+    shape = mesh.traced_shape()
+    return state if shape == mesh.ONE else mesh.constrain(state, leaf_axes(varied, state, shape))
+
+
+def leaf_axes(varied: SeedBatch, state: DeviceState, shape: mesh.Shape) -> PyTree[P]:
+    """Return the axes of the mesh along which the devices of a seed divide each leaf (`seed ...`).
+
+    Of what is remembered the transitions lie with their environments. Parts may keep more by environment, of which
+    every device has a copy. Weights that say how they are divided lie in parts.
+    """
+    axes = env_axes(varied, state)
+
+    def by_env(x: Any, axis: int, spec: P) -> P:
+        return P(*[None] * axis, mesh.ENV) if axis and x.shape[axis] % shape.env == 0 else spec
+
+    return jax.tree.map(by_env, state, axes, mesh.partition_tree(state, shape, before=1))
 
 
 def env_axes(varied: SeedBatch, state: DeviceState) -> PyTree[int]:
-    """Return the axis of each leaf (`seed ...`) that counts environments; 0: each device has the whole leaf.
-
-    Of what is remembered the transitions lie with their environments. Parts may keep more by environment, of which
-    every device has a copy.
-    """
+    """Return the axis of each leaf (`seed ...`) that counts environments; 0: there is none."""
     learner = varied.common.learner
     streams = learner.agent.num_envs * learner.spec.num_agents
 
@@ -184,7 +191,7 @@ def jit_program(
         mesh=devices,
         in_specs=(tree, *map(place, inputs)),
         out_specs=jax.tree.map(place, outputs),
-        axis_names={mesh.SEED} if devices.shape[mesh.ENV] > 1 else set(devices.axis_names),
+        axis_names={mesh.SEED} if mesh.Shape(*devices.devices.shape).of_seed > 1 else set(devices.axis_names),
         check_vma=False,
     )
     options: dict[str, Any] = {**IN_ORDER}

@@ -27,11 +27,11 @@ from forage.loop.device.programs import (
     advance,
     agent_only,
     batch_seeds,
-    env_axes,
     evaluate,
     evaluate_points,
     init,
     jit_program,
+    leaf_axes,
     measure,
     next_rollout,
 )
@@ -85,8 +85,9 @@ class DeviceRunner:
 
     def place_on_devices(self, varied: SeedBatch) -> SeedBatch:
         """Put the loop's numbers on the devices, as every call would send them again otherwise."""
-        everywhere = NamedSharding(self.mesh, P())
-        return SeedBatch(mesh.put(varied.common, everywhere), self._spread(varied.members))
+        axes = mesh.partition_tree(varied.common, self.shape)
+        places = jax.tree.map(lambda spec: NamedSharding(self.mesh, spec), axes)
+        return SeedBatch(mesh.put(varied.common, places), self._spread(varied.members))
 
     def _spread(self, tree: PyTree[Array], to: PyTree[NamedSharding] | None = None) -> PyTree[Array]:
         """Put every seed's row of the leaves in its places on the devices."""
@@ -95,15 +96,18 @@ class DeviceRunner:
         return mesh.put(tree, to or self._placement)
 
     def _placements(self, state: DeviceState) -> PyTree[NamedSharding]:
-        """Return the sharding of each leaf of a state: by seed, and by environment for leaves that count
-        environments.
-        """
+        """Return the sharding of each leaf of a state: by seed, and by what the devices of a seed divide."""
+        if self.shape.of_seed == 1:
+            return jax.tree.map(lambda _: self._placement, state)
+        return self._by_seed(leaf_axes(self.varied, state, self.shape))
 
-        def placement(axis: int) -> NamedSharding:
-            return NamedSharding(self.mesh, P(mesh.SEED, *[None] * (axis - 1), mesh.ENV)) if axis else self._placement
+    def _by_seed(self, axes: PyTree[P]) -> PyTree[NamedSharding]:
+        """Return the sharding of leaves `seed ...` whose other axes are divided as `axes` says."""
+        return jax.tree.map(lambda spec: NamedSharding(self.mesh, P(mesh.SEED, *spec[1:])), axes)
 
-        axes = env_axes(self.varied, state) if self.mesh.shape[mesh.ENV] > 1 else jax.tree.map(lambda _: 0, state)
-        return jax.tree.map(placement, axes)
+    def _agent_placements(self, agents: PyTree[Any]) -> PyTree[NamedSharding]:
+        """Return the sharding of each leaf of agents' states."""
+        return self._by_seed(mesh.partition_tree(agents, self.shape, before=1))
 
     def _seeds(self, tree: PyTree[Array]) -> PyTree[Array]:
         """Return every seed's row of leaves `place ...`."""
@@ -142,7 +146,12 @@ class DeviceRunner:
     def _evaluation(self, episodes: int, max_steps: int) -> Background:
         def prepare() -> tuple[Any, ...]:
             play = self._jitted(evaluate, (True, True, False), True, settings=(episodes, max_steps))
-            agents = self.agent_shapes(len(self.places), sharding=self._placement)
+            agents = self.agent_shapes(len(self.places))
+            agents = jax.tree.map(
+                lambda x, to: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=to),
+                agents,
+                self._agent_placements(agents),
+            )
             return play, agent_only(agents), self._keys, np.bool_(False)
 
         return self._program(("evaluation", episodes, max_steps), prepare)
@@ -223,6 +232,8 @@ class DeviceRunner:
         asked = mesh.forced_devices() if here[0].platform == "cpu" and self.asked is None else self.asked
         quiet = here[0].platform == "cpu" and asked is None
         wanted = min(mesh.size_of(asked), len(here)) if asked else len(here)
+        if words := mesh.sharing_words(self.learner, self.shape):
+            return words
         used, env, what = len(self.devices), self.shape.env, shared_batch(self.varied.common)[1]
         many = f"on {used} device{'s' if used > 1 else ''}"
         if used < wanted and not quiet:
@@ -263,12 +274,12 @@ class DeviceRunner:
 
     def use_agents(self, agents: PyTree[Array]) -> None:
         """Take these agents (leaves `seed ...`), to evaluate them."""
-        self.agents = self._spread(agents)
+        self.agents = self._spread(agents, self._agent_placements(agents))
 
-    def agent_shapes(self, rows: int, sharding: NamedSharding | None = None) -> PyTree[jax.ShapeDtypeStruct]:
+    def agent_shapes(self, rows: int) -> PyTree[jax.ShapeDtypeStruct]:
         """Return the shapes of this number of agents' states."""
         one = jax.eval_shape(lambda learner: learner.init_agent(prng.key(0)), self.learner)
-        return jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape), x.dtype, sharding=sharding), one)
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape), x.dtype), one)
 
     def learner_shapes(self) -> LearnerState:
         """Return the shapes of one member's learner state."""

@@ -7,6 +7,7 @@ step. An on-policy agent always acts with what it has just learned. `runner.py` 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
-from forage.core import prng, team
+from forage.core import mesh, prng, team
 from forage.core.bounds import bounded_leaves
 from forage.core.checkpoint import Bytes
 from forage.core.compiling import Flat, jit_shared, kind, on_device, on_host
@@ -59,6 +60,7 @@ class HostOptions(NamedTuple):
     starts: Starts | None = None  # where episodes begin; `None`: as the environment resets
     measured: bool = False  # visits are counted
     tasks: Tasks | None = None  # which of the numbered beginnings; `None`: any. They need `starts`
+    shape: mesh.Shape | None = None  # of the mesh of devices that learns; `None`: one device
 
 
 PLAIN = HostOptions()
@@ -81,16 +83,15 @@ class HostLoop:
     def __init__(
         self, learner: Learner, environment: HostEnvironment, seed: int, total_steps: int, way: HostOptions = PLAIN
     ):
+        self.mesh = None if way.shape is None else mesh.mesh_of(way.shape, jax.local_devices())
         self.learner = learner
         same = kind(learner)
-        self.begun, self.act = (
-            jit_shared(same, init_learner, once=True),
-            jit_shared(same, act, static_argnames="explore"),
-        )
-        self.learned = jit_shared(same, learn, donate_argnames="state")
-        self.estimate = jit_shared(same, estimate)
-        self.acted = jit_shared(same, observe_actions)
-        self.paid = jit_shared(same, observe_rewards)
+        self.begun = self.program(same, init_learner, once=True)
+        self.act = self.program(same, act, static_argnames="explore")
+        self.learned = self.program(same, learn, donate_argnames="state")
+        self.estimate = self.program(same, estimate)
+        self.acted = self.program(same, observe_actions)
+        self.paid = self.program(same, observe_rewards)
         self.onlooker: InterventionRecorder | None = None
         if learner.behaviour.on_host:
             self.onlooker = InterventionRecorder(learner.behaviour, learner.spec, environment.num_envs, seed)
@@ -116,6 +117,18 @@ class HostLoop:
         self.pending: Experience | None = None
         self.unwell: int | None = None  # the step before which a metric was not finite, in the newest chunk
 
+    def program(self, same: Hashable, function: Any, **options: Any) -> Callable[..., Any]:
+        """Return a compiled function of learners of one kind, which runs on the mesh of the run if there is one."""
+        program = jit_shared(same, function, in_order=self.mesh is not None, **options)
+        if self.mesh is None:
+            return program
+
+        def run(*arguments: Any, **options: Any) -> Any:
+            with mesh.on_mesh(self.mesh):
+                return program(*arguments, **options)
+
+        return run
+
     @property
     def learner(self) -> Learner:
         return self._learner
@@ -123,6 +136,7 @@ class HostLoop:
     @learner.setter
     def learner(self, learner: Learner) -> None:
         # Attributes of parts are looked up slowly, and numbers are handed to the device once.
+        learner = mesh.place_weights(learner, self.mesh)
         self._learner, self.agent, self.spec = learner, learner.agent, learner.spec
         self.rollout_length = learner.agent.rollout_length
         self.versioned = type(learner.agent).version is not Agent.version
@@ -135,7 +149,7 @@ class HostLoop:
 
     @state.setter
     def state(self, state: Any) -> None:
-        self.flat = Flat.flatten(state)
+        self.flat = Flat.flatten(mesh.place_weights(state, self.mesh))
 
     def actor(self) -> Flat:
         """Return the result of `actor_of`, from leaves that are flattened already."""

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core import spaces
+from forage.core import mesh, spaces
 from forage.core.compiling import Flat
 from forage.core.ports import Decision, HiddenState, Metrics
 from forage.core.types import Clock, Experience
@@ -21,7 +21,7 @@ def init_learner(
 ) -> tuple[Key[Array, ""], LearnerState]:
     """Return the next key, and the learner's first state."""
     key, init_key = jax.random.split(key)
-    return key, learner.init(init_key, start_id=start_id)
+    return key, mesh.lay_out_weights(learner.init(init_key, start_id=start_id))
 
 
 def actor_of(learner: Learner, state: LearnerState) -> Flat:
@@ -124,4 +124,4 @@ def learn(
     """Learn from a rollout. Learner and state come and go flattened: parts are flattened slowly, at every call."""
     key, learn_key = jax.random.split(key)
     learned, metrics = learner.tree.learn(state.tree, rollout, clock, learn_key)
-    return key, Flat.flatten(learned), TurnMetrics.from_dict(metrics)
+    return key, Flat.flatten(mesh.lay_out_weights(learned)), TurnMetrics.from_dict(metrics)

@@ -17,7 +17,7 @@ from forage.core.arrays import check_alike
 from forage.core.compiling import on_host
 from forage.core.errors import RunInterrupted
 from forage.core.host import Conversation, HostEnvironment
-from forage.core.mesh import Shape
+from forage.core.mesh import ONE, Shape, place_shapes, sharing_words, size_of
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.loop import soundness
 from forage.loop.cluster.workers import NO_WORKERS, Workers
@@ -90,18 +90,18 @@ class HostRunner:
 
     @property
     def devices(self) -> list[jax.Device]:
-        """Return the device that learns."""
-        return jax.local_devices()[:1]
+        """Return the devices that learn."""
+        return jax.local_devices()[: size_of(self.shape)]
 
     @property
     def shape(self) -> Shape:
-        """Return the shape of a mesh of one device."""
-        return Shape(1, 1)
+        """Return the shape of the mesh of devices that learns."""
+        return self.loops[0].way.shape or ONE
 
     @property
     def spread(self) -> str:
-        """Return an empty text: one device learns."""
-        return ""
+        """Describe the sharing of weights among devices; empty if one learns."""
+        return sharing_words(self.learner, self.shape)
 
     @property
     def activity_seconds(self) -> dict[str, float]:
@@ -266,7 +266,7 @@ class HostRunner:
 
     def array_shapes(self) -> dict[str, PyTree[Any]]:
         """Return the shapes of the arrays that training keeps in memory, by part, without making any of them."""
-        states = self.shapes()
+        states = tuple(place_shapes(loop.shapes(), loop.mesh) for loop in self.loops)
         parts = {
             part: [getattr(state.learner, part) for state in states]
             for part in ("agent", "behaviour", "rewards", "memory")

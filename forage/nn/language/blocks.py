@@ -2,6 +2,9 @@
 
 With `remat`, blocks of one kind are the steps of a loop of the compiled program. Its gradient keeps the input of each
 block alone; without a loop, XLA on the CPU joins the second computation with the first, and keeps all of both.
+
+Where devices have the weights in parts (`partition.py`), those of a block are gathered when it is applied, and anew for
+its gradient.
 """
 
 from __future__ import annotations
@@ -12,6 +15,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
+
+from forage.core import mesh
+from forage.nn.language.partition import gather, keeps_part
 
 Apply = Callable[[Any, Float[Array, "batch time width"], Any], tuple[Float[Array, "batch time width"], Any]]
 """From a block, its input and a row of its own to its output and a result."""
@@ -26,8 +32,14 @@ def apply_blocks(
     every second one with a window; others are computed a second time as far as the compiler allows.
     """
     found: list[Any] = []
+    divided = mesh.traced_shape() != mesh.ONE
+    if divided:
+        apply = with_gathered(apply)
     if remat:
         apply = jax.checkpoint(apply)
+    elif divided:
+        apply = jax.checkpoint(apply, policy=keeps_part)
+    if remat:
         period = repeat_length(blocks)
         groups = len(blocks) // period
         if groups > 1:
@@ -49,6 +61,16 @@ def apply_blocks(
         x, result = apply(block, x, row)
         found.append(result)
     return x, found
+
+
+def with_gathered(apply: Apply) -> Apply:
+    """Return a function that gathers a block's weights before it applies the block, and divides rows of its output."""
+
+    def gathered(block: Any, x: Array, row: Any) -> tuple[Array, Any]:
+        x, result = apply(gather(block, block.architecture), mesh.split_leaves(x), row)
+        return mesh.split_leaves(x), result
+
+    return gathered
 
 
 def repeat_length(blocks: Sequence[Any]) -> int:

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from forage.core import mesh
 from forage.core.errors import ForageError
 from forage.nn.transformer import Cache, Transformer
 from forage.ops import sampling as distribution
@@ -175,7 +176,7 @@ def write_tokens(
     keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.arange(new))
     noise = None
     if new * batch * vocabulary <= AT_ONCE:
-        noise = jax.vmap(lambda own: distribution.noise(own, (batch, vocabulary)))(keys)
+        noise = mesh.split_leaves(jax.vmap(lambda own: distribution.noise(own, (batch, vocabulary)))(keys), 1)
 
     def draw(
         number: Array | int, hidden: Array, ended: Array, written: GeneratedText
@@ -357,15 +358,23 @@ def map_tokens(function: Callable[[PyTree[Array]], PyTree[Array]], inputs: PyTre
     count = rows * columns
     if chunk >= count:
         return function(inputs)
-    pieces = -(-count // chunk)
-    room = pieces * chunk - count
+    ways = mesh.ways() if rows % mesh.ways() == 0 else 1  # devices that have their rows, of which each takes a part
+    own, chunk = count // ways, -(-chunk // ways)
+    pieces = -(-own // chunk)
+    room = pieces * chunk - own
 
     def split(x: Array) -> Array:
-        flat = x.reshape(count, *x.shape[2:])
-        return jnp.pad(flat, ((0, room), *[(0, 0)] * (flat.ndim - 1))).reshape(pieces, chunk, *flat.shape[1:])
+        flat = x.reshape(ways, own, *x.shape[2:])
+        flat = jnp.pad(flat, ((0, 0), (0, room), *[(0, 0)] * (flat.ndim - 2)))
+        flat = flat.reshape(ways, pieces, chunk, *flat.shape[2:]).swapaxes(0, 1)
+        return mesh.split_leaves(flat.reshape(pieces, ways * chunk, *flat.shape[3:]), 1)
+
+    def merge(x: Array) -> Array:
+        flat = x.reshape(pieces, ways, chunk, *x.shape[2:]).swapaxes(0, 1)
+        return flat.reshape(ways, -1, *flat.shape[3:])[:, :own].reshape(rows, columns, *flat.shape[3:])
 
     found = jax.lax.map(jax.checkpoint(function, prevent_cse=False), jax.tree.map(split, inputs))
-    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:count].reshape(rows, columns, *x.shape[2:]), found)
+    return jax.tree.map(merge, found)
 
 
 def log_probabilities(

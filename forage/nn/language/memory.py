@@ -5,6 +5,10 @@
                 each and all of one
     logits      of as many tokens as become logits at once, with their distribution and gradient
     cache       keys and values of all tokens, while answers are written
+    gathered    on a mesh of devices, the weights of two layers and the table of tokens, which lie elsewhere in part
+
+On a mesh the bytes are those of each device (`partition.py`): of its rows and, where they divide, of its heads, units
+and tokens.
 
 `benchmarks/language_memory.py` compares these with the report of the compiler.
 """
@@ -16,9 +20,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from forage.core.mesh import ONE, Shape, part_of, partition_tree
 from forage.nn.language.architecture import Architecture
 from forage.nn.language.attention import BLOCK, WHOLE
 from forage.nn.language.generate import chunk_size
+from forage.nn.language.partition import cache_axes, divides
 from forage.nn.transformer import Transformer
 
 KEPT = 2 * 2**30
@@ -28,7 +34,12 @@ DISTRIBUTIONS = 6
 """Arrays of the size of the logits that their gradient needs at once."""
 
 
-def layer_bytes(architecture: Architecture, rows: int, time: int, itemsize: int) -> int:
+def own_part(architecture: Architecture, units: str, shape: Shape) -> int:
+    """Return how many of some units a device computes: its part of those that `model` divides, else all."""
+    return getattr(architecture, units) // (shape.model if divides(architecture, units, shape.model) else 1)
+
+
+def layer_bytes(architecture: Architecture, rows: int, time: int, itemsize: int, shape: Shape = ONE) -> int:
     """Return the bytes that a gradient keeps of one layer, if that is not computed a second time.
 
     Of each token that is the input of both norms, both norms in float32 and rounded, queries and keys before and after
@@ -36,10 +47,13 @@ def layer_bytes(architecture: Architecture, rows: int, time: int, itemsize: int)
     at once, its weights.
     """
     size, width = architecture.size, architecture.width
-    own, shared = architecture.heads * size, architecture.kv_heads * size
-    inner = architecture.chosen * architecture.expert_inner if architecture.experts else architecture.inner
+    heads = own_part(architecture, "heads", shape)
+    own, shared = heads * size, own_part(architecture, "kv_heads", shape) * size
+    inner = own_part(architecture, "inner", shape)
+    if architecture.experts:
+        inner = architecture.chosen * own_part(architecture, "expert_inner", shape)
     numbers = 4 * width + 3 * own + 3 * shared + 4 * inner
-    weights = architecture.heads * time * (4 + itemsize) if time <= WHOLE else 0
+    weights = heads * time * (4 + itemsize) if time <= WHOLE else 0
     return rows * time * (numbers * itemsize + 2 * width * 4 + weights)
 
 
@@ -50,33 +64,50 @@ def pays_remat(network: Transformer, rows: int, time: int) -> bool:
 
 
 def update_bytes(
-    network: Transformer, learned: Any, rows: int, context: int, new: int, remat: bool | None, chunk: int | None
+    network: Transformer,
+    learned: Any,
+    rows: int,
+    context: int,
+    new: int,
+    remat: bool | None,
+    chunk: int | None,
+    shape: Shape = ONE,
 ) -> dict[str, int]:
-    """Return the bytes of an update from this number of answers, by their use.
+    """Return the bytes of an update from this number of answers, by their use, on each device of a mesh.
 
     `learned`: the weights that learn. `remat` and `chunk` are those of an agent.
     """
     architecture, itemsize = network.architecture, np.dtype(network.dtype).itemsize
-    time = context + new
-    one = layer_bytes(architecture, rows, time, itemsize)
-    block = rows * architecture.heads * min(BLOCK, time) * time * (4 + itemsize) if time > WHOLE else 0
+    time, rows = context + new, -(-rows // shape.env)
+    one = layer_bytes(architecture, rows, time, itemsize, shape)
+    heads = own_part(architecture, "heads", shape)
+    block = rows * heads * min(BLOCK, time) * time * (4 + itemsize) if time > WHOLE else 0
     anew = pays_remat(network, rows, time) if remat is None else remat
     inputs = rows * time * architecture.width * itemsize
-    at_once = chunk_size(chunk, rows * new, architecture.vocabulary)
-    return {
-        "gradients": 2 * tree_bytes(learned),
+    at_once = -(-chunk_size(chunk, rows * shape.env * new, architecture.vocabulary) // shape.env)
+    found = {
+        "gradients": 2 * tree_bytes(learned, shape),
         "layers": block + (architecture.layers * inputs + one if anew else architecture.layers * one),
-        "logits": DISTRIBUTIONS * 4 * at_once * architecture.vocabulary,
+        "logits": DISTRIBUTIONS * 4 * at_once * own_part(architecture, "vocabulary", shape),
     }
+    if shape.of_seed == 1:
+        return found
+    ends = tree_bytes((network.table, network.head))
+    gathered = 2 * max(map(tree_bytes, network.blocks)) + ends
+    return found | {"gathered": gathered // shape.model}
 
 
-def cache_bytes(network: Transformer, rows: int, time: int) -> int:
-    """Return the bytes of the keys and values of texts."""
+def cache_bytes(network: Transformer, rows: int, time: int, shape: Shape = ONE) -> int:
+    """Return the bytes of the keys and values of texts, on each device of a mesh."""
     architecture = network.architecture
     numbers = 2 * architecture.layers * architecture.kv_heads * architecture.size
-    return rows * time * numbers * np.dtype(network.dtype).itemsize
+    whole = rows * time * numbers * np.dtype(network.dtype).itemsize
+    return whole // part_of(cache_axes(rows, architecture, shape), shape)
 
 
-def tree_bytes(tree: Any) -> int:
-    """Return the bytes of a tree of shapes."""
-    return sum(x.size * np.dtype(x.dtype).itemsize for x in jax.tree.leaves(tree))
+def tree_bytes(tree: Any, shape: Shape = ONE) -> int:
+    """Return the bytes of a tree of shapes, on each device of a mesh."""
+    sizes = jax.tree.map(
+        lambda x, spec: x.size * np.dtype(x.dtype).itemsize // part_of(spec, shape), tree, partition_tree(tree, shape)
+    )
+    return sum(jax.tree.leaves(sizes))

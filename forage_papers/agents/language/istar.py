@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from forage.agents.language.base import AnswerRows
 from forage.agents.language.grpo import GRPO, LossInputs, outcomes
+from forage.core.mesh import ONE, Shape
 from forage.core.ports import Metrics
 from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges, check_minibatches
@@ -76,9 +77,9 @@ class IStar(GRPO):
     def init(self, key: Key[Array, ""], spec: Spec) -> Any:
         return keep(super().init(key, spec), copy_first_policy(self))
 
-    def working_bytes(self, spec: Spec, state: Any) -> dict[str, int]:
-        found = super().working_bytes(spec, state)
-        return found | {"gradients": found["gradients"] + 2 * tree_bytes(state.kept.weights)}
+    def working_bytes(self, spec: Spec, state: Any, shape: Shape = ONE) -> dict[str, int]:
+        found = super().working_bytes(spec, state, shape)
+        return found | {"gradients": found["gradients"] + 2 * tree_bytes(state.kept.weights, shape)}
 
     def group_turns(self, x: Array) -> Array:
         """Return rows, turn after turn, as leaves `group run turn ...`."""

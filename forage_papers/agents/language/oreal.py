@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Key
 from forage.agents.language.base import AnswerRows
 from forage.agents.language.grpo import GRPO, LossInputs, Scores, outcomes
 from forage.agents.language.ppo_language import Critic
+from forage.core.mesh import ONE, Shape
 from forage.core.ports import Metrics
 from forage.core.ports.needs import Needs, Unused
 from forage.core.ranges import Range, Ranges
@@ -83,9 +84,9 @@ class OREAL(GRPO):
         head = SPREAD * jax.random.normal(jax.random.fold_in(key, 1), (width,))
         return keep(super().init(key, spec), copy_first_policy(self, head))
 
-    def working_bytes(self, spec: Spec, state: Any) -> dict[str, int]:
-        found = super().working_bytes(spec, state)
-        return found | {"gradients": found["gradients"] + 2 * tree_bytes(state.kept.weights)}
+    def working_bytes(self, spec: Spec, state: Any, shape: Shape = ONE) -> dict[str, int]:
+        found = super().working_bytes(spec, state, shape)
+        return found | {"gradients": found["gradients"] + 2 * tree_bytes(state.kept.weights, shape)}
 
     def learn(
         self, state: Any, batch: Batch, clock: Clock, key: Key[Array, ""]
