@@ -436,8 +436,8 @@ class Transformer(mesh.SharedWeights):
         """
         x, turns, sight = self._open(tokens, mask)
         found = []
-        for block in self.blocks:
-            block = partition.gather(block, self.architecture)
+        for kept in self.blocks:
+            block: Block = partition.gather(kept, self.architecture)
             weight, x = block.attention(x, self._turns_of(block, turns), sight)
             found.append(weight.reshape(len(weight), -1, *weight.shape[-2:]))
         return jnp.stack(found)
@@ -452,8 +452,8 @@ class Transformer(mesh.SharedWeights):
         x, turns, sight = self._open(tokens, mask)
         there = jnp.ones(tokens.shape, bool) if mask is None else mask
         found, seen = [], []
-        for block in self.blocks:
-            block = partition.gather(block, self.architecture)
+        for kept in self.blocks:
+            block: Block = partition.gather(kept, self.architecture)
             queries, now = block.look(x, self._turns_of(block, turns))
             x = block.add_attention(x, attend(queries, *now, sight, block.rule, ordered=True))
             if block.experts is not None:
