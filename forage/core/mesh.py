@@ -47,7 +47,7 @@ class Shape(NamedTuple):
         """Return the number of devices of one seed."""
         return self.env * self.model
 
-    def within(self, count: int) -> Shape:
+    def fit_devices(self, count: int) -> Shape:
         """Return the same shape, or, where there are fewer devices, one whose sides divide its own."""
         model = max(n for n in range(1, self.model + 1) if self.model % n == 0 and n <= count)
         env = max(n for n in range(1, self.env + 1) if self.env % n == 0 and n * model <= count)
@@ -224,7 +224,7 @@ def take_rows(rollout: PyTree[Array], rows: Int[Array, " row"]) -> PyTree[Array]
 
 
 class SharedWeights(equinox.Module):
-    """Weights of which the devices of one seed have a part each."""
+    """Weights in parts on the devices of one seed."""
 
     @abc.abstractmethod
     def partition(self, shape: Shape, before: int = 0) -> PyTree[P]:
@@ -235,8 +235,8 @@ class SharedWeights(equinox.Module):
         """
 
     @abc.abstractmethod
-    def undivided(self, shape: Shape) -> list[str]:
-        """Return phrases about what a mesh of this shape does not divide evenly; empty if it divides all."""
+    def indivisible_units(self, shape: Shape) -> list[str]:
+        """Return phrases about units that a mesh of this shape does not divide evenly; empty without any."""
 
 
 def is_shared(node: Any) -> bool:
@@ -261,11 +261,11 @@ def part_of(spec: P, shape: Shape) -> int:
 
 
 def sharing_words(tree: PyTree[Any], shape: Shape) -> str:
-    """Return words about the devices that share the weights in a tree, and about what they cannot divide evenly."""
+    """Return words about the devices that share the weights in a tree, and about units that they cannot divide."""
     nodes = shared_weights(tree)
     if shape.of_seed == 1 or not nodes:
         return ""
-    whole = list(dict.fromkeys(phrase for node in nodes for phrase in node.undivided(shape)))
+    whole = list(dict.fromkeys(phrase for node in nodes for phrase in node.indivisible_units(shape)))
     said = f"weights in parts on {shape.of_seed} devices, {shape}"
     return f"{said}; model:{shape.model} does not divide {'; '.join(whole)}" if whole else said
 
@@ -296,7 +296,7 @@ def place_weights(tree: PyTree[Any], mesh: jax.sharding.Mesh | None) -> PyTree[A
 
 
 def place_shapes(tree: PyTree[Any], mesh: jax.sharding.Mesh | None) -> PyTree[Any]:
-    """Return shapes with the devices of a mesh that they are on: weights in parts, all else on every one."""
+    """Return shapes with the devices of a mesh that they are on: weights in parts, other leaves on every one."""
     if mesh is None:
         return tree
 
@@ -322,7 +322,7 @@ def reading_for(devices: Devices) -> Iterator[None]:
 
 @contextlib.contextmanager
 def on_mesh(mesh: jax.sharding.Mesh | None) -> Iterator[None]:
-    """Trace and run programs on a mesh, so that they divide rows and weights; without one, as ever."""
+    """Trace and run programs on a mesh, so that they divide rows and weights; without one, on one device."""
     if mesh is None:
         yield
         return

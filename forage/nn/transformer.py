@@ -386,8 +386,8 @@ class Transformer(mesh.SharedWeights):
     def partition(self, shape: mesh.Shape, before: int = 0) -> Any:
         return partition.partition(self, self.architecture, shape, before)
 
-    def undivided(self, shape: mesh.Shape) -> list[str]:
-        return partition.undivided(self.architecture, shape)
+    def indivisible_units(self, shape: mesh.Shape) -> list[str]:
+        return partition.indivisible_units(self.architecture, shape)
 
     @property
     def dtype(self) -> Any:

@@ -46,7 +46,7 @@ def check_memory(runner: Runner, names: Mapping[str, str]) -> None:
     agent, spec = runner.learner.agent, runner.learner.spec
     if working := working_bytes(agent, spec, runner.shape):
         count = runner.shape.of_seed
-        needed, free = each_of(needed, count), None if free is None else free // count
+        needed, free = share_of_each(needed, count), None if free is None else free // count
         check_update(agent, spec, needed, working, free, device_words(devices, count), runner.shape)
         return
     total = sum(needed.values())
@@ -80,7 +80,7 @@ def working_bytes(agent: Agent, spec: Spec, shape: Shape = ONE) -> dict[str, int
     return agent.working_bytes(spec, state_shapes(agent, spec), shape)
 
 
-def each_of(needed: dict[str, int], count: int) -> dict[str, int]:
+def share_of_each(needed: dict[str, int], count: int) -> dict[str, int]:
     """Return the bytes of each of some devices that together take as many."""
     return {part: -(-size // count) for part, size in needed.items()}
 
@@ -189,7 +189,7 @@ def memory_lines(runner: Runner) -> list[str]:
     agent, spec = runner.learner.agent, runner.learner.spec
     if working := working_bytes(agent, spec, runner.shape):
         count = runner.shape.of_seed
-        everything = each_of(everything, count)
+        everything = share_of_each(everything, count)
         peak = peak_bytes(everything, working)
         if peak < WORTH_SAYING:
             return []

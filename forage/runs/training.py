@@ -38,7 +38,7 @@ from forage.memory.dataset import DataSet
 from forage.runs import display as progress
 from forage.runs import kept_rows
 from forage.runs.callbacks import Callback, check_callbacks
-from forage.runs.capacity import bytes_of, check_memory, each_of, free_on, shorter_answers
+from forage.runs.capacity import bytes_of, check_memory, free_on, share_of_each, shorter_answers
 from forage.runs.changes import extend_setup, record_changes
 from forage.runs.checkpoints import check_keeping, take_kept
 from forage.runs.joining import lead, runner_on
@@ -228,7 +228,7 @@ def start_run(said: Mapping[str, Any], lines: Mapping[str, str] | None = None) -
         runner = build_runner(setup, setup.asked_devices, leading, shown.note)
         count, free = runner.shape.of_seed, free_on(runner.devices)
         each = None if free is None else free // count
-        if shorter := shorter_answers(setup, each_of(bytes_of(runner), count), each, runner.shape):
+        if shorter := shorter_answers(setup, share_of_each(bytes_of(runner), count), each, runner.shape):
             runner.close()
             given["environment_options"] = {**(given.get("environment_options") or {}), "response": shorter}
             shown.note(
@@ -402,7 +402,7 @@ def resume(
     if leading is None:  # before all else: even a look at the versions makes JAX settle on its devices
         prepare_devices(1, shape)
     if "mesh" in run.config and mesh is None and shape is not None:
-        shape = shape.within(len(jax.devices()))
+        shape = shape.fit_devices(len(jax.devices()))
     other = differences(read_json(run.directory / "versions.json"))
     differs(other)
     setup, extension = extend_setup(run, from_config(run.config, environment, data, run.directory, **parts), steps)
@@ -450,7 +450,7 @@ def shape_before(config: Mapping[str, Any]) -> Shape | None:
 
 
 def moves(before: Shape, runner: Runner) -> bool:
-    """Return whether a run goes on with other devices, so that its sums may round otherwise."""
+    """Return whether a run continues with other devices, so that its sums may round otherwise."""
     return len(runner.devices) != size_of(before) or runner.shape.model != before.model
 
 

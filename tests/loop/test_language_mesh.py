@@ -54,7 +54,7 @@ def setup_of(agent: str, family: str, folder: str, **options: Any) -> Any:
 
 
 def advance_runner(runner: Any) -> tuple[list[Any], list[Any]]:
-    """Make some updates. Return what was written before each of them, if anything was, and metrics."""
+    """Make some updates. Return the texts that were written before each of them, and metrics."""
     written: list[Any] = []
     if hasattr(runner, "loops"):
         learn = runner.loops[0].learn
@@ -95,10 +95,10 @@ def cache_part(runner: Any, network: Any) -> int:
     """Return the bytes of the cache of 8 texts of 32 tokens on the device that has the most of it."""
     loop = runner.loops[0]
 
-    def read(network: Any, tokens: Any) -> Any:
+    def extend_cache(network: Any, tokens: Any) -> Any:
         return network.extend(network.cache(*tokens.shape), tokens)[1].layers
 
-    return largest_part(loop.program("cache", read)(network, np.ones((8, 32), np.int32)))
+    return largest_part(loop.program("cache", extend_cache)(network, np.ones((8, 32), np.int32)))
 
 
 def compare_with_one(agent: str, family: str, words: str, folder: str, **options: Any) -> dict[str, Any]:

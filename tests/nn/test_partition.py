@@ -125,7 +125,7 @@ def test_words_of_a_mesh():
         with pytest.raises(ForageError, match="A mesh is a number of devices for data, for model or for both, as in"):
             parse_mesh(wrong)
     for count, shape in ((8, (1, 2, 4)), (7, (1, 1, 4)), (4, (1, 1, 4)), (3, (1, 1, 2)), (1, (1, 1, 1))):
-        assert Shape(1, 2, 4).within(count) == Shape(*shape)
+        assert Shape(1, 2, 4).fit_devices(count) == Shape(*shape)
     assert part_of(P(BOTH, None), Shape(3, 2, 4)) == 8 and part_of(P(), Shape(1, 2, 4)) == 1
     network = jax.eval_shape(lambda: Transformer(jax.random.key(0), LLAMA._replace(vocabulary=97)))
     assert sharing_words(network, ONE) == sharing_words((), Shape(1, 8)) == ""

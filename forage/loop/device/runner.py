@@ -96,13 +96,13 @@ class DeviceRunner:
         return mesh.put(tree, to or self._placement)
 
     def _placements(self, state: DeviceState) -> PyTree[NamedSharding]:
-        """Return the sharding of each leaf of a state: by seed, and by what the devices of a seed divide."""
+        """Return the sharding of each leaf of a state: by seed, and along the axes that a seed's devices divide."""
         if self.shape.of_seed == 1:
             return jax.tree.map(lambda _: self._placement, state)
         return self._by_seed(leaf_axes(self.varied, state, self.shape))
 
     def _by_seed(self, axes: PyTree[P]) -> PyTree[NamedSharding]:
-        """Return the sharding of leaves `seed ...` whose other axes are divided as `axes` says."""
+        """Return the sharding of leaves `seed ...` whose other axes are divided along `axes`."""
         return jax.tree.map(lambda spec: NamedSharding(self.mesh, P(mesh.SEED, *spec[1:])), axes)
 
     def _agent_placements(self, agents: PyTree[Any]) -> PyTree[NamedSharding]:

@@ -34,7 +34,7 @@ def apply_blocks(
     found: list[Any] = []
     divided = mesh.traced_shape() != mesh.ONE
     if divided:
-        apply = with_gathered(apply)
+        apply = gather_blocks(apply)
     if remat:
         apply = jax.checkpoint(apply)
     elif divided:
@@ -63,14 +63,14 @@ def apply_blocks(
     return x, found
 
 
-def with_gathered(apply: Apply) -> Apply:
+def gather_blocks(apply: Apply) -> Apply:
     """Return a function that gathers a block's weights before it applies the block, and divides rows of its output."""
 
-    def gathered(block: Any, x: Array, row: Any) -> tuple[Array, Any]:
+    def apply_whole(block: Any, x: Array, row: Any) -> tuple[Array, Any]:
         x, result = apply(gather(block, block.architecture), mesh.split_leaves(x), row)
         return mesh.split_leaves(x), result
 
-    return gathered
+    return apply_whole
 
 
 def repeat_length(blocks: Sequence[Any]) -> int:

@@ -35,7 +35,7 @@ DISTRIBUTIONS = 6
 
 
 def own_part(architecture: Architecture, units: str, shape: Shape) -> int:
-    """Return how many of some units a device computes: its part of those that `model` divides, else all."""
+    """Return the number of units that a device computes: its part of those that `model` divides, else all."""
     return getattr(architecture, units) // (shape.model if divides(architecture, units, shape.model) else 1)
 
 

@@ -28,7 +28,7 @@ from forage.core.mesh import ENV, MODEL, ONE, Shape
 from forage.nn.language.architecture import Architecture
 
 
-class Rule(NamedTuple):
+class DivisionRule(NamedTuple):
     """The axes of an array along which devices divide it."""
 
     parallel: int | None  # the axis of which devices of `model` compute a part each; `None`: there is none
@@ -41,21 +41,21 @@ COLUMNS = {"queries": "kv_heads", "keys": "kv_heads", "values": "kv_heads", "gat
 ROWS = {"out": "kv_heads", "down": "inner"}
 """Projections whose inputs are divided by `model`."""
 
-RULES: dict[str, Rule] = {
-    "table": Rule(0, (1, 0), "vocabulary"),  # vocabulary width
-    "head": Rule(0, (1, 0), "vocabulary"),
-    "positions": Rule(None, (1, 0)),  # length width
-    **{f"{name}.weight": Rule(1, (0, 1), units) for name, units in COLUMNS.items()},  # inputs outputs
-    **{f"{name}.bias": Rule(0, (), units) for name, units in COLUMNS.items()},
-    **{f"{name}.lora_a": Rule(None, (0,)) for name in COLUMNS},  # inputs rank
-    **{f"{name}.lora_b": Rule(1, (1,), units) for name, units in COLUMNS.items()},  # rank outputs
-    **{f"{name}.weight": Rule(0, (1, 0), units) for name, units in ROWS.items()},
-    **{f"{name}.lora_a": Rule(0, (0,), units) for name, units in ROWS.items()},
-    **{f"{name}.lora_b": Rule(None, (1,)) for name in ROWS},
-    "experts.router": Rule(None, (0, 1)),  # width expert
-    "experts.gate": Rule(2, (1, 2, 0), "expert_inner"),  # expert width inner
-    "experts.up": Rule(2, (1, 2, 0), "expert_inner"),
-    "experts.down": Rule(1, (2, 1, 0), "expert_inner"),  # expert inner width
+RULES: dict[str, DivisionRule] = {
+    "table": DivisionRule(0, (1, 0), "vocabulary"),  # vocabulary width
+    "head": DivisionRule(0, (1, 0), "vocabulary"),
+    "positions": DivisionRule(None, (1, 0)),  # length width
+    **{f"{name}.weight": DivisionRule(1, (0, 1), units) for name, units in COLUMNS.items()},  # inputs outputs
+    **{f"{name}.bias": DivisionRule(0, (), units) for name, units in COLUMNS.items()},
+    **{f"{name}.lora_a": DivisionRule(None, (0,)) for name in COLUMNS},  # inputs rank
+    **{f"{name}.lora_b": DivisionRule(1, (1,), units) for name, units in COLUMNS.items()},  # rank outputs
+    **{f"{name}.weight": DivisionRule(0, (1, 0), units) for name, units in ROWS.items()},
+    **{f"{name}.lora_a": DivisionRule(0, (0,), units) for name, units in ROWS.items()},
+    **{f"{name}.lora_b": DivisionRule(None, (1,)) for name in ROWS},
+    "experts.router": DivisionRule(None, (0, 1)),  # width expert
+    "experts.gate": DivisionRule(2, (1, 2, 0), "expert_inner"),  # expert width inner
+    "experts.up": DivisionRule(2, (1, 2, 0), "expert_inner"),
+    "experts.down": DivisionRule(1, (2, 1, 0), "expert_inner"),  # expert inner width
 }
 """The rule of each kind of array; norms, and biases of outputs, have none and are whole on every device."""
 DIMENSIONS = {"bias": 1, "gate": 3, "up": 3, "down": 3}
@@ -66,10 +66,10 @@ WORDS = {
     "inner": "{} units of an MLP, computed whole",
     "expert_inner": "{} units of an expert, computed whole",
 }
-"""What `model` divides, in words."""
+"""The units that `model` divides, in words."""
 
 
-def kind_of(path: Sequence[Any]) -> str:
+def array_kind(path: Sequence[Any]) -> str:
     """Return the kind of the array at a path into a transformer or a block: its name, with that of its projection."""
     names = [key.name for key in path if hasattr(key, "name")]
     inner = len(names) > 1 and names[-2] != "blocks"
@@ -116,11 +116,11 @@ def computed_in_parts(kind: str, sizes: Sequence[int], architecture: Architectur
 def partition(network: Any, architecture: Architecture, shape: Shape, before: int = 0) -> PyTree[P]:
     """Return the axes by which each array of a transformer, or of a tree like it, is kept in parts."""
     return jax.tree_util.tree_map_with_path(
-        lambda path, x: kept_in_parts(kind_of(path), x.shape, architecture, shape, before), network
+        lambda path, x: kept_in_parts(array_kind(path), x.shape, architecture, shape, before), network
     )
 
 
-def undivided(architecture: Architecture, shape: Shape) -> list[str]:
+def indivisible_units(architecture: Architecture, shape: Shape) -> list[str]:
     """Return phrases about the units that devices of `model` do not divide, as their number leaves a rest."""
     units = ["vocabulary", "kv_heads", "expert_inner" if architecture.experts else "inner"]
     return [
@@ -149,7 +149,7 @@ _gather.defvjp(_gather_forward, _gather_backward)
 
 
 def keeps_part(primitive: Any, *_: Any, **parameters: Any) -> bool:
-    """Return whether a gradient keeps the result of an operation: all but those that gather what lies in parts."""
+    """Return whether a gradient keeps the result of an operation: all but gathered weights."""
     return primitive.name != "sharding_constraint"
 
 
@@ -163,7 +163,7 @@ def gather(tree: PyTree[Array], architecture: Architecture, kind: str = "") -> P
         return tree
 
     def leaf(path: Sequence[Any], x: Array) -> Array:
-        name = kind or kind_of(path)
+        name = kind or array_kind(path)
         kept = kept_in_parts(name, x.shape, architecture, shape)
         return _gather(x, kept, computed_in_parts(name, x.shape, architecture, shape))
 
