@@ -1,11 +1,42 @@
-"""Measures of claims about language."""
+"""Measures and data of claims about language."""
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
+
+from forage.environments.text.families.countdown import Countdown
+from forage.environments.text.sets import problem_at
 from forage.runs.run import Run
+from forage.studies.claims.played import FOLDER
+from forage_papers.studies.priming import trace, write_traces
 
 
 def share_solved(run: Run) -> list[float]:
     """Return the share of right answers in the evaluation after training."""
     assert run.evaluation is not None
     return [float(value) for value in run.evaluation["truth"]]
+
+
+def traces(prime: str, wrong: bool = False, count: int = 1000) -> str:
+    """Return a file of texts to prime with; write it if it is missing."""
+    file = FOLDER / f"traces-{prime}-{'wrong' if wrong else 'right'}-{count}.jsonl"
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_traces(file, prime, count=count, wrong=wrong, level=1)
+    return str(file)
+
+
+def pairs(count: int = 1000) -> str:
+    """Return a file of right and wrong answers to Countdown, as pairs; write it if it is missing."""
+    file = FOLDER / f"pairs-{count}.jsonl"
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        rows = []
+        for number in range(count):
+            problem, generator = problem_at(Countdown(), 1, 0, number), np.random.default_rng(number)
+            chosen, rejected = (trace(problem, ("backtracking",), generator, wrong) for wrong in (False, True))
+            rows.append({"prompt": problem.prompt, "chosen": chosen, "rejected": rejected})
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(file)
