@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from forage.core.ports import Environment
 from forage.core.ranges import Range, Ranges, check_order
-from forage_papers.tasks.numbered import NumberedProblems, ProblemOutcomes, running
+from forage_papers.tasks.numbered import NumberedProblems, ProblemOutcomes
 
 
 class Rates(NamedTuple):
@@ -66,3 +66,14 @@ class FilteredProblems(NumberedProblems):
         wanted = unknown | ((own.rate >= self.low) & (own.rate <= self.high))
         chance = jax.random.uniform(key, own.rate.shape)
         return jnp.where(wanted, chance - 1, self.patience - own.age + chance)
+
+
+def running(
+    rate: Float[Array, " number"], before: Float[Array, " number"], heard: ProblemOutcomes, keep: float
+) -> Float[Array, " number"]:
+    """Return a running success rate: `keep * rate + (1 - keep) * new`; of problems not met before the new one alone.
+
+    `before`: how many answers each problem had; problems without a new answer stay as they are.
+    """
+    blended = jnp.where(before > 0, keep * rate + (1 - keep) * heard.rate, heard.rate)
+    return jnp.where(heard.met, blended, rate)

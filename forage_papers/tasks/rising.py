@@ -12,7 +12,9 @@ from jaxtyping import Array, Float, Int, Key
 
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError
-from forage_papers.tasks.numbered import NumberedProblems, ProblemOutcomes, levels
+from forage_papers.tasks.numbered import NumberedProblems, ProblemOutcomes
+
+EPSILON = 1e-6
 
 
 class RisingState(NamedTuple):
@@ -96,3 +98,10 @@ class Rising(NumberedProblems):
         distance = jnp.maximum(high - self.width + 1 - own.level, own.level - high)
         width = jnp.minimum(high + 1, self.width)
         return (position + turn) * width + jnp.maximum(distance, 0) * number * self.width
+
+
+def levels(difficulty: Float[np.ndarray, " number"]) -> Int[np.ndarray, " number"]:
+    """Return the level of each problem, counted from 0; equal difficulties are one level."""
+    ordered = np.sort(np.asarray(difficulty))
+    level = np.concatenate([[0], np.cumsum(ordered[1:] > ordered[:-1] + EPSILON)])
+    return level[np.searchsorted(ordered, difficulty)].astype(np.int32)

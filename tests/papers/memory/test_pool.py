@@ -3,14 +3,13 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from test_text_replay import SPEC, rollout_of
 
 from forage.agents.language.grpo import GRPO, replay_advantages
 from forage.core.ports import ActContext
-from forage.core.types import Batch, Clock, ForageError, Replay
+from forage.core.types import Batch, Clock, Replay
 from forage_papers.agents.language.raft import RAFT
-from forage_papers.memory.pool import RefilledPool, RolloutPool, same_problem
+from forage_papers.memory.pool import RolloutPool, same_problem
 
 
 def live(memory, rollouts):
@@ -59,24 +58,6 @@ def test_a_prompt_with_a_hint_takes_the_place_of_the_one_without():
     batch = live(RolloutPool(rounds=2, newest=True, group_size=2), [one, other])[1][1]
     assert batch.weight.tolist() == [0, 0, 1, 1, 1, 1, 1, 1]
     assert batch.replay.group.tolist() == [0, 1, 2, 2, 4, 4, 2, 2]
-
-
-def test_groups_beyond_the_band_are_dropped_until_the_batch_is_full():
-    memory = RefilledPool(group_size=2, most=2)
-    told = [
-        rollout_of([1, 2], [0, 1, 0, 0], 3),  # the first group is kept
-        rollout_of([3, 4], [1, 1, 1, 0], 4),  # and the second
-        rollout_of([5, 6], [1, 1, 0, 1], 5),
-        rollout_of([7, 8], [0, 0, 0, 0], 6),  # two rollouts are the most: half a batch
-    ]
-    ready, batches = zip(*live(memory, told), strict=True)
-    assert [bool(one) for one in ready] == [False, True, False, True]
-    full, half = batches[1], batches[3]
-    assert full.experience.action[0, :, 0].tolist() == [3, 3, 4, 4] and full.weight.tolist() == [1] * 4
-    assert full.replay.group.tolist() == [0, 0, 2, 2]
-    assert half.weight.tolist() == [1, 1, 0, 0] and half.experience.action[0, :2, 0].tolist() == [5, 5]
-    with pytest.raises(ForageError, match="low"):
-        RefilledPool(low=0.9)
 
 
 def test_agents_that_compare_otherwise_do_not_pool():

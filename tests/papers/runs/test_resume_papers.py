@@ -89,7 +89,10 @@ ELSEWHERE = {
         "trajectory-transformer",
     ),
     "agents/test_iq_learn.py": ("iq-learn", "iq-learn-sac"),
-    "agents/language/test_relatives_of_rows.py": ("remax", "lite-ppo", "max-rl", "pass-at-k", "max-at-k", "raft"),
+    "agents/language/test_relatives_of_rows.py": (
+        *("remax", "lite-ppo", "grpo-tcr", "max-rl", "pass-at-k", "max-at-k", "raft"),
+    ),
+    "agents/language/test_recorded_rewards.py": ("reward-weighted", "oreo"),
     "agents/language/test_online_dpo.py": ("online-dpo", "xpo"),
     "agents/language/test_recorded_text_papers.py": ("kto", "simpo", "cpo", "orpo"),
     "agents/test_residual_agents.py": ("residual-sac", "residual-td3", "residual-ppo", "dsrl"),

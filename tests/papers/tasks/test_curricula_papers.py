@@ -12,11 +12,11 @@ from forage.environments.text.difficulty import Rule, Window
 from forage_papers.tasks.adaptive_difficulty import AdaptiveDifficulty
 from forage_papers.tasks.cdas import CDAS, Ratings
 from forage_papers.tasks.dars import DARS, played_groups
-from forage_papers.tasks.filtered import FilteredProblems, Rates
+from forage_papers.tasks.filtered import FilteredProblems, Rates, running
 from forage_papers.tasks.first_policy import FirstPolicy
 from forage_papers.tasks.greso import Greso
 from forage_papers.tasks.hints import Hints
-from forage_papers.tasks.numbered import ProblemOutcomes, running
+from forage_papers.tasks.numbered import ProblemOutcomes
 from forage_papers.tasks.rising import Rising
 from forage_papers.tasks.seele import Seele, fit_model
 

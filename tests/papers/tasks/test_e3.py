@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_numbered import setup_of
+from test_numbered import model
 
+from forage.config.resolve import resolve
 from forage.core.types import ForageError
 from forage.loop.host.starts import HostedEnvironment
 from forage_papers.memory.pool import RolloutPool
@@ -41,8 +42,9 @@ def test_hard_problems_share_what_easy_ones_do_not_need():
 
 @pytest.mark.thorough
 def test_a_run_pools_the_answers_to_a_problem():
-    runner = setup_of(E3(), memory=RolloutPool(rounds=1, group_size=2), agent={"group_size": 2}).runner()
-    loop = runner.loops[0]
+    memory, agent = RolloutPool(rounds=1, group_size=2), {"model": model(), "num_envs": 16, "group_size": 2}
+    given = {"agent_options": agent, "environment_options": {"problems": 20, "level": "0-3"}, "steps": 64}
+    loop = resolve("grpo", "text:addition", tasks=E3(), memory=memory, seeds=[0], **given).runner().loops[0]
     loop.begin()
     for _ in range(3):
         report = loop.advance(1)

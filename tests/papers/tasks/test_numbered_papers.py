@@ -23,7 +23,8 @@ from forage.starts.groups import Groups
 from forage.starts.reset import Reset
 from forage_papers.starts.archive import Archive
 from forage_papers.tasks.dars import DARS
-from forage_papers.tasks.numbered import NumberedProblems, levels, rollout_outcomes, task
+from forage_papers.tasks.numbered import NumberedProblems, rollout_outcomes, task
+from forage_papers.tasks.rising import levels
 
 SPACE = gymnasium.spaces.Box(0, 100, (1,), np.float32)
 

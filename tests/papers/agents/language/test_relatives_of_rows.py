@@ -16,7 +16,7 @@ from forage.core.types import AGENT
 from forage_papers.agents.language.raft import RAFT
 from forage_papers.agents.settings import SETTINGS
 
-CHOICES = ["remax", "lite-ppo", "max-rl", "pass-at-k", "max-at-k"]
+CHOICES = ["remax", "lite-ppo", "grpo-tcr", "max-rl", "pass-at-k", "max-at-k"]
 """Relatives that change defaults alone."""
 core.OWN |= {"pass-at-k": {"best_of": 2}}  # the usual four are the whole group, whose best is then one number
 SLOPES = [("max-rl", {"estimator": "k2"}, core.K2 / 2), ("remax", {}, 0 * core.X)]
