@@ -13,6 +13,7 @@ from jaxtyping import Array, Int, Key, PyTree
 
 from forage.core.fields import replace, value_of
 from forage.core.ports import Environment, RolloutReport, Tasks
+from forage.core.ports.checking import is_text
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError
 
@@ -113,19 +114,21 @@ def check_limits(part: str, environment: Any, field: str, values: Sequence[Any])
     known = [name for name in ("turns", "context", "response") if isinstance(getattr(environment, name), np.integer)]
     name = environment.spec.name
     if field not in known:
-        room = (
-            "context" in environment.observation_space.spaces
-            if hasattr(environment.observation_space, "spaces")
-            else False
-        )
-        can = f"there {part} sets {' and '.join(known)}" if known else f"{part} sets none of its fields"
-        more = "; --env.room true lets it set response" if room and field == "response" else ""
-        raise ForageError(
-            f"{name} runs on the host, where {part} sets limits of texts, and it has no limit {field}: {can}{more}."
-        )
+        raise ForageError(f"{name} has no {field} that {part} can set; {what_works(environment, field, known)}.")
     most = int(getattr(environment, field))
     for value in values:
         if not 1 <= value <= most:
             raise ForageError(
                 f"{part} sets {field} of {name} to {value:g}, which has 1 to {most}; give values in between."
             )
+
+
+def what_works(environment: Any, field: str, known: Sequence[str]) -> str:
+    """Return the end of a sentence about a limit that an environment on the host does not have."""
+    if not is_text(environment.observation_space):
+        return "it runs on the host, and fields are set in native environments, such as CartPole-v1"
+    if field == "response":
+        return "give it --env.room true"
+    if field in ("turns", "context") and not known:
+        return "an episode has one turn; games such as text:guess and problems with tools have several"
+    return f"its limits are {' and '.join(known) or 'none'}, and response with --env.room true"

@@ -11,6 +11,7 @@ import numpy as np
 from forage.core.errors import ForageError, nearest
 from forage.core.loading import load_class
 from forage.environments.text import FAMILIES
+from forage.environments.text.games import GAMES
 from forage.environments.text.named import call_own
 from forage.environments.text.problems import Family, Problem, Verdict
 
@@ -38,7 +39,7 @@ def family(name: str) -> Family:
 def mixed_families(name: str) -> list[str]:
     """Return the families of `addition+sorting`; empty for the name of a single one."""
     parts = name.split("+")
-    known = all(part.lower() in FAMILIES or part.startswith(GYM) or is_own(part) for part in parts)
+    known = all(part.lower() in (*FAMILIES, *GAMES) or part.startswith(GYM) or is_own(part) for part in parts)
     return parts if len(parts) > 1 and known else []
 
 

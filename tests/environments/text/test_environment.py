@@ -279,3 +279,5 @@ def test_a_mixture_poses_problems_of_each_family_at_every_level():
     environment.close()
     with pytest.raises(ForageError, match="Unknown environment 'text:addition\\+sortng'"):
         make("text:addition+sortng")
+    with pytest.raises(ForageError, match="mixes families of problems, and wordle is none"):
+        TextEnvironment("addition+wordle", 1)

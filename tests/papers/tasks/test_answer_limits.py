@@ -32,7 +32,7 @@ def test_siri_falls_and_rises_as_a_cosine():
     for wrong, words in [(SIRI(lowest=25), "to 25"), (SIRI(lowest=9, highest=8), "smaller lowest")]:
         with pytest.raises(ForageError, match=words):
             wrong.check(world)
-    with pytest.raises(ForageError, match="has no limit response"):
+    with pytest.raises(ForageError, match="has no response that SIRI can set"):
         SIRI(lowest=2).check(text([1], response=None))
 
 

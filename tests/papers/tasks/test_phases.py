@@ -88,8 +88,8 @@ def test_phases_of_text_are_limits(monkeypatch):
     world = HostedEnvironment.from_environment(environment, environment.spec, tasks=Phases("turns", (1, 3), (4,)))
     for wrong, words in [
         (Phases("turns", (1, 5), (4,)), "to 5, which has 1 to 4"),
-        (Phases("response", (1, 5), (4,)), "no limit response: there Phases sets turns and context; --env.room true"),
-        (Phases("length", (1, 5), (4,)), "no limit length"),
+        (Phases("response", (1, 5), (4,)), "no response that Phases can set; give it --env.room true"),
+        (Phases("length", (1, 5), (4,)), "its limits are turns and context, and response with --env.room true"),
     ]:
         with pytest.raises(ForageError) as error:
             wrong.check(world)
