@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from forage.core.ports import ActContext, Agent, Environment, ValueEstimates
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -51,6 +51,9 @@ class RecordedMemory(MemoryWrapper):
 
     def add(self, state: Recording, rollout: Experience, clock: Clock) -> Recording:
         return Recording(super().add(state.inner, rollout, clock), write_rollout(state.ring, bare(rollout), clock))
+
+    def is_ready(self, state: Recording) -> Bool[Array, ""] | None:
+        return super().is_ready(state.inner)
 
     def rate(self, state: Recording, estimates: ValueEstimates, clock: Clock) -> Recording:
         return state._replace(inner=super().rate(state.inner, estimates, clock))

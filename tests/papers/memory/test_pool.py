@@ -8,8 +8,9 @@ from test_text_replay import SPEC, rollout_of
 from forage.agents.language.grpo import GRPO, replay_advantages
 from forage.core.ports import ActContext
 from forage.core.types import Batch, Clock, Replay
+from forage.memory.recorded import RecordedMemory, Recording
 from forage_papers.agents.language.raft import RAFT
-from forage_papers.memory.pool import RolloutPool, same_problem
+from forage_papers.memory.pool import PooledEpisodes, RolloutPool, same_problem
 
 
 def live(memory, rollouts):
@@ -58,6 +59,12 @@ def test_a_prompt_with_a_hint_takes_the_place_of_the_one_without():
     batch = live(RolloutPool(rounds=2, newest=True, group_size=2), [one, other])[1][1]
     assert batch.weight.tolist() == [0, 0, 1, 1, 1, 1, 1, 1]
     assert batch.replay.group.tolist() == [0, 1, 2, 2, 4, 4, 2, 2]
+
+
+def test_a_recording_is_ready_when_its_memory_is():
+    around = RecordedMemory(RolloutPool(rounds=2))
+    states = [PooledEpisodes((), jnp.int32(0), jnp.int32(rollouts)) for rollouts in (1, 2)]  # type: ignore[arg-type]
+    assert [bool(around.is_ready(Recording(state, None))) for state in states] == [False, True]  # type: ignore[arg-type]
 
 
 def test_agents_that_compare_otherwise_do_not_pool():
