@@ -245,10 +245,7 @@ SETTINGS = {
     "GRPOTCR": setting(
         "forage.agents.language.grpo:GRPO",
         summary="GRPO-TCR: a mean over tokens, clip higher and lower rewards for very long answers, for tools.",
-        source=(
-            'Yu and others (2025), "Demystifying Reinforcement Learning in Agentic Reasoning", the authors\' program, '
-            "github.com/Gen-Verse/Open-AgentRL (`recipe/demystify/grpo_tcr_qwen3_4b.sh`)"
-        ),
+        source=('Yu and others (2025), "Demystifying Reinforcement Learning in Agentic Reasoning", arXiv 2510.11701'),
         example=(
             "forage train grpo-tcr text:addition --env.tools calculator --env.problems 1000 --tasks first-policy "
             "--tasks.kept differing"
@@ -256,9 +253,10 @@ SETTINGS = {
         words="""
         Bounds 0.2 and 0.28, a ratio of at most 10 where the advantage is negative, 16 answers to a prompt, 4,096 of
         20,480 tokens where length costs, groups of equal rewards dropped, no divergence, and 4 steps to a rollout: the
-        numbers of the authors' script, which begins from a model that was fine-tuned on whole conversations with tools
-        (`sft`, then `--from RUN`). Problems are chosen by what the model solves of them (`--tasks first-policy`). There
-        prompts are drawn until no group is left out (`--memory refill`).
+        numbers of the authors' script (`recipe/demystify/grpo_tcr_qwen3_4b.sh` of Gen-Verse/Open-AgentRL). It begins
+        from a model that was fine-tuned on whole conversations with tools (`sft`, then `--from RUN`), on problems that
+        are chosen by what that model solves (`--tasks first-policy`). There prompts are drawn until no group is left
+        out (`--memory refill`).
         """,
         clip_low=0.2,
         clip_high=0.28,

@@ -13,7 +13,6 @@ from forage_papers.tasks.adaptive_difficulty import AdaptiveDifficulty
 from forage_papers.tasks.cdas import CDAS, Ratings
 from forage_papers.tasks.dars import DARS, played_groups
 from forage_papers.tasks.filtered import FilteredProblems, Rates, running
-from forage_papers.tasks.first_policy import FirstPolicy
 from forage_papers.tasks.greso import Greso
 from forage_papers.tasks.hints import Hints
 from forage_papers.tasks.numbered import ProblemOutcomes
@@ -101,24 +100,6 @@ def test_owed_groups_are_paid_in_the_order_of_their_numbers():
     assert own.tolist() == [2, 0, 0]  # 11 more answers are two groups of 8
 
 
-def test_answers_within_an_update_owe_nothing_to_the_next():
-    part, world = DARS(normalised=False, rounds=2, repeats=4), exam(0, 0, 0, slot=12)
-    own = part.update_state(part.first(world), tell(0.125, 0.5, None), world)
-    assert own.tolist() == [6, 0, 0]  # 11 more answers are six groups of 2, as 4 of these were the first 8
-    assert part.end_step(own).tolist() == [0, 0, 0] and Hints(rounds=4).end_step(jnp.array([2, 0])).tolist() == [0, 0]
-
-
-def test_the_first_policy_says_which_problems_are_kept():
-    for kept, out in [("solved", [0, 1, 0, 0]), ("unsolved", [1, 0, 1, 0]), ("differing", [1, 1, 0, 0])]:
-        part, world = FirstPolicy(measured=2, kept=kept), exam(0, 0, 0, 0)
-        own = part.update_state(part.first(world), tell(1.0, 0.0, None, None), world)
-        assert not part.leaves_out(own, KEY, world).any()
-        before, own = own, part.update_state(own, tell(1.0, 0.0, 0.5, None), world)
-        assert part.restarts(before, own) and part.leaves_out(own, KEY, world).tolist() == [bool(one) for one in out]
-        own = part.update_state(own, tell(0.0, 1.0, 1.0, 1.0), world)  # later policies count no more
-        assert part.leaves_out(own, KEY, world).tolist() == [bool(one) for one in out]
-
-
 def test_who_is_solved_sometimes_comes_first_and_then_whose_rate_is_oldest():
     part, world = FilteredProblems(patience=5), exam(0, 0, 0, 0, 0)
     rates = Rates(
@@ -155,17 +136,6 @@ def test_each_level_of_the_window_is_drawn_equally_often():
     order = np.argsort(part.rank(own, KEY, world))
     level = np.asarray(own.level)[order].tolist()
     assert sorted(level[:2]) == sorted(level[2:4]) == [0, 1] and level[4:6] == [0, 0] and level[6:] == [2, 2, 2]
-
-
-def test_each_family_has_a_window_of_its_own_and_comes_equally_often():
-    part = Rising(threshold=0.75, answers=8, width=2)
-    world = exam(*[0, 0.1] * 8, *[0.5] * 16, kinds=[0] * 16 + [1] * 16)
-    own = part.first(world)
-    assert own.level.tolist() == [0, 1] * 8 + [0] * 16 and own.high.tolist() == [0, 0]
-    own = part.update_state(own, tell(1.0, *[None] * 15, 1.0, *[None] * 15), world)
-    assert own.high.tolist() == [1, 0]  # the second family has no other level
-    kinds = np.asarray(own.kind)[np.argsort(part.rank(own, KEY, world))]
-    assert abs(int((kinds[:16] == 1).sum()) - 8) <= 1  # two levels of one family share what the other's one has
 
 
 def test_a_problem_that_nobody_solves_gets_more_hints_until_somebody_does():
