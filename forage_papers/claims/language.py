@@ -45,7 +45,7 @@ def pairs(count: int = 1000) -> str:
     return str(file)
 
 
-def redistilled(steps: int = 12_800, problems: int = 500) -> str:
+def redistil_answers(steps: int = 12_800, problems: int = 500) -> str:
     """Return a file of right answers of a policy after GRPO; train it and write the file if they are missing."""
     more = {"environment_options": {"level": "2-3"}}
     run = train_agent("grpo", "text:addition", steps, options={"num_envs": 64}, **more)
