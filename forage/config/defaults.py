@@ -20,7 +20,7 @@ from forage.core.spaces import MixedSpace, Tokens, describe_space, is_bounded_bo
 from forage.core.types import Spec
 from forage.nn.encoders import is_image
 from forage.nn.layers import is_large
-from forage.nn.normalise import is_map
+from forage.nn.normalise import is_map, norms_of
 from forage.rewards.bonuses.base import Bonus
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
@@ -167,6 +167,20 @@ def whole_episodes(agent: str, spec: Spec, given: dict[str, Any]) -> Defaults:
     return Defaults(
         {"rollout_length": spec.horizon}, {}, f"rollouts as long as an episode can be, {spec.horizon:,} steps"
     )
+
+
+def of_arrays(agent: str, spec: Spec, in_memory: bool, given: dict[str, Any]) -> Defaults:
+    """Return standardised observations for an agent that learns from arrays without an environment.
+
+    Columns of a table are standardised as they are read. A folder of arrays is never looked at as a whole.
+    """
+    cls = part_class("agent", agent)
+    option = next((field for field in fields(cls) if field.name == "normalise_observation"), None)
+    if not (cls.offline and in_memory) or spec.columns is not None or option is None or option.default:
+        return NO_DEFAULTS
+    if option.name in given or norms_of(observation_part(spec.observation_space), maps=True) is None:
+        return NO_DEFAULTS
+    return Defaults({option.name: True}, {}, "observations standardised by the data")
 
 
 ADAPTERS_RATE, WARMUP = 1e-4, 0.1

@@ -22,8 +22,10 @@ from forage.config.defaults import (
     default_behaviour,
     default_memory,
     default_steps,
+    join_defaults,
     merge_over,
     missing_settings,
+    of_arrays,
     suggest,
     usual_parts,
 )
@@ -338,6 +340,9 @@ def choose_agent(
         given, defaults = agent.checked_options(), NO_DEFAULTS
         if not agent.is_complete:
             defaults = choose_defaults(agent.name, world.name, world.spec, world.native, given)
+            if isinstance(memory := parts.get("memory"), DataSet) and world.config.keys() & {"data", "evaluates"}:
+                in_memory = formats.kind_of(Path(memory.file).expanduser()) != "folder"
+                defaults = join_defaults(defaults, of_arrays(agent.name, world.spec, in_memory, given))
         made = registry.make_part(agent.cls, {**defaults.settings, **given})
         made = with_one_schedule(made, agent.options)
         parts = merge_over(defaults.parts, parts) if defaults.parts else parts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any, NamedTuple
 
@@ -11,8 +12,8 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, PyTree
 
-from forage.core.spaces import carries_more, is_open, is_read_raw, observation_part
-from forage.core.types import ForageError, Spec
+from forage.core.spaces import carries_more, is_open, is_read_raw, observation_part, split_mask
+from forage.core.types import Experience, ForageError, Spec
 from forage.nn.encoders import is_image
 from forage.nn.layers import is_large
 
@@ -107,6 +108,11 @@ def input_space(space: spaces.Space[Any], norm: Norms) -> spaces.Space[Any]:
     return spaces.Box(-np.inf, np.inf, norm.mean.shape, np.float32)
 
 
+def normalised_spec(spec: Spec, wanted: bool) -> Spec:
+    """Return the spec that networks get, with normalised observations if they are `wanted`."""
+    return dataclasses.replace(spec, observation_space=input_space(spec.observation_space, norms_for(spec, wanted)))
+
+
 def first_statistics(norm: Norms, after: Norms) -> Norms:
     """Return `norm`, or `after` if `norm` is still empty, so that the first rollout is normalised by its own
     statistics.
@@ -139,3 +145,18 @@ def update_norms(norm: Norms, observation: PyTree[Array], counts: Bool[Array, "t
     if isinstance(norm, dict):
         return {name: update_norms(part, observation[name], counts) for name, part in norm.items()}
     return norm.update(observation.reshape(-1, *norm.mean.shape).astype(jnp.float32), counts.reshape(-1))
+
+
+def fit_norms(norm: Norms, data: Experience) -> Norms:
+    """Return the norms with the mean and variance of a data set's observations (leaves `transition ...`)."""
+    seen = jax.tree.map(lambda x: x[None], split_mask(data.observation)[0])
+    return update_norms(norm, seen, jnp.ones((1, len(data.reward)), bool))
+
+
+def normalise_transitions(norm: Norms, now: Experience) -> Experience:
+    """Return transitions (leaves `batch ...`) as networks read them: memories keep observations raw."""
+    if norm is None:
+        return now
+    both = now.observation, now.next_observation
+    observation, next_observation = jax.vmap(lambda both: tuple(apply_norm(norm, o) for o in both))(both)
+    return now._replace(observation=observation, next_observation=next_observation)

@@ -184,3 +184,26 @@ def test_nobody_else_leaves_the_data(agent):
     assert action < 0.25, "the policy goes where no data are"
     if isinstance(agent, CQL):
         assert value < 3.0, "the value of an action that nobody took is above all that was paid"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("cls", [BC, IQL])
+def test_observations_are_standardised_by_the_data(cls):
+    """An update from raw observations is one from standardised ones, and so is an action."""
+    shift, scale = np.array([5000.0, -3.0], np.float32), np.array([1000.0, 0.01], np.float32)
+    seen = np.array([[1, -1], [1, 1], [-1, -1], [-1, 1]], np.float32)  # of mean 0 and deviation 1
+    plain = BATCH._replace(experience=BATCH.experience._replace(observation=seen[None], next_observation=seen[None]))
+    raw = jax.tree.map(lambda x: x * scale + shift, seen)
+    given = BATCH._replace(experience=plain.experience._replace(observation=raw[None], next_observation=raw[None]))
+    agent = cls(hidden_sizes=(4,), normalise_observation=True)
+    spec = Spec("Far", spaces.Box(-np.inf, np.inf, (2,), np.float32), spaces.Discrete(3))
+    fit = lambda state: agent.init_from_dataset(state, given.transitions)  # noqa: E731
+    found = train_agent(agent, 1, given, spec, fit)
+    other = train_agent(cls(hidden_sizes=(4,)), 1, plain, spec)
+    np.testing.assert_allclose(found.norm.mean, shift, rtol=1e-6)
+    np.testing.assert_allclose(np.sqrt(found.norm.variance), scale, rtol=2e-2)  # of numbers near 3 in float32
+    assert other.norm is None and agent.needs_whole_dataset
+    for one, two in zip(jax.tree.leaves(found.policy), jax.tree.leaves(other.policy), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-5)
+    logits = [agent.probabilities(found, x, True) for x in raw]
+    np.testing.assert_allclose(logits, [agent.probabilities(other, x, True) for x in seen], atol=1e-3)

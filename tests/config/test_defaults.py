@@ -13,8 +13,9 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.config import part_options, registry
 from forage.config.checks import check_sizes
-from forage.config.defaults import choose_defaults
+from forage.config.defaults import choose_defaults, of_arrays
 from forage.config.resolve import from_config, resolve
+from forage.core.columns import Column, Columns
 from forage.core.types import ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers.together import EnvironmentCopies
@@ -183,3 +184,18 @@ def test_a_downloaded_model_has_a_smaller_rate(tmp_path):
     assert choose_defaults("grpo", "text:addition", spec, False, {"model": "forage"}).settings == {}
     (tmp_path / "agent.npz").write_text("")  # a run has a rate of its own
     assert choose_defaults("grpo", "text:addition", spec, False, {"model": str(tmp_path)}).settings == {}
+
+
+def test_observations_of_arrays_are_standardised():
+    far = Spec("arrays", spaces.Box(-np.inf, np.inf, (2,), np.float32), spaces.Discrete(2))
+    standardised = {"normalise_observation": True}
+    for agent in ("bc", "iql", "cql"):
+        assert of_arrays(agent, far, True, {}).settings == standardised
+        assert of_arrays(agent, far, True, {"normalise_observation": False}).settings == {}
+        assert of_arrays(agent, far, False, {}).settings == {}  # a folder is never read as a whole
+    for agent in ("td3-bc", "sac", "dqn"):  # it does so already, is not for data alone, or cannot
+        assert of_arrays(agent, far, True, {}).settings == {}
+    column = Columns((Column("x"),), (Column("push", "boolean"),))
+    assert of_arrays("bc", replace(far, columns=column), True, {}).settings == {}
+    pixels = replace(far, observation_space=spaces.Box(0, 255, (64, 64, 3), np.uint8))
+    assert of_arrays("bc", pixels, True, {}).settings == {}

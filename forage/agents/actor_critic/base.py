@@ -51,7 +51,15 @@ from forage.nn.encoders import is_image
 from forage.nn.hypersphere import on_sphere
 from forage.nn.layers import FIRST_WEIGHTS, Network, redraw_weights
 from forage.nn.networks import NetworkConfig
-from forage.nn.normalise import Norms, apply_norm, input_space, norms_for, update_norms
+from forage.nn.normalise import (
+    Norms,
+    fit_norms,
+    input_space,
+    normalise_transitions,
+    normalised_spec,
+    norms_for,
+    update_norms,
+)
 from forage.nn.own import OwnCritic, is_plain_module, make_network
 from forage.nn.residual import one_width
 from forage.ops.every import run_every as run_every
@@ -251,18 +259,14 @@ class ActorCritic(Agent):
 
     def read_spec(self, spec: Spec) -> Spec:
         """Return the spec that the networks get, with normalised observations."""
-        norm = norms_for(spec, self.normalise_observation)
-        return dataclasses.replace(spec, observation_space=input_space(spec.observation_space, norm))
+        return normalised_spec(spec, self.normalise_observation)
 
     @property
     def needs_whole_dataset(self) -> bool:
         return self.normalise_observation
 
     def init_from_dataset(self, state: State, data: Experience) -> State:
-        if state.norm is None:
-            return state
-        seen = jax.tree.map(lambda x: x[None], split_mask(data.observation)[0])
-        return state._replace(norm=update_norms(state.norm, seen, jnp.ones((1, len(data.reward)), bool)))
+        return state if state.norm is None else state._replace(norm=fit_norms(state.norm, data))
 
     def observe(self, state: State, rollout: Experience) -> State:
         if state.norm is None:
@@ -271,11 +275,7 @@ class ActorCritic(Agent):
 
     def normalise_batch(self, state: State, now: Experience) -> Experience:
         """Return transitions (leaves `batch ...`) as the networks read them: memories keep observations raw."""
-        if state.norm is None:
-            return now
-        both = now.observation, now.next_observation
-        observation, next_observation = jax.vmap(lambda both: tuple(apply_norm(state.norm, o) for o in both))(both)
-        return now._replace(observation=observation, next_observation=next_observation)
+        return normalise_transitions(state.norm, now)
 
     def transitions(self, state: State, batch: Batch) -> tuple[Experience, Float[Array, "batch dimensions"]]:
         """Return segments of one transition as the networks read them, and their actions in the unit box."""

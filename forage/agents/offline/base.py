@@ -16,6 +16,7 @@ from forage.core.spaces import split_mask
 from forage.core.types import Experience, Spec
 from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian, Product, draw_action
 from forage.nn.networks import NetworkConfig, TorsoHead
+from forage.nn.normalise import apply_norm, first_statistics, fit_norms, normalised_spec, update_norms
 
 LEAST_LOG_STD, MOST_LOG_STD = -5.0, 2.0  # of the authors' code of implicit Q-learning
 
@@ -82,15 +83,44 @@ class OfflineAgent(Agent):
     encoder: str | type | None = equinox.field(static=True, default=None)
     optimiser: str | Callable[[Any], Any] = equinox.field(static=True, default="adam")
 
+    def read_observation(self, state: State, observation: PyTree[Array]) -> PyTree[Array]:
+        """Return an observation as the policy reads it: normalised if the state has a `norm`."""
+        return apply_norm(getattr(state, "norm", None), observation)
+
     def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        found = state.policy(inputs.observation)
+        found = state.policy(self.read_observation(state, inputs.observation))
         action = draw_action(found, inputs)
         if isinstance(found, Gaussian | Product):
             action = state.policy.actions.to_box(state.policy.actions.clip_unit(action))
         return action, inputs.hidden, ()
 
     def probabilities(self, state: State, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
-        found = state.policy(observation)
+        found = state.policy(self.read_observation(state, observation))
         if not isinstance(found, Categorical):
             return super().probabilities(state, observation, explore)
         return found.probabilities(explore)
+
+
+class StandardisingAgent(OfflineAgent):
+    """An agent that can standardise observations by the data set's mean and deviation, kept in its state's `norm`."""
+
+    normalise_observation: bool = equinox.field(static=True, default=False)  # observations are standardised by the data
+    # set's mean and deviation, as the columns of a table are without it
+
+    @property
+    def needs_whole_dataset(self) -> bool:
+        return self.normalise_observation
+
+    def init_from_dataset(self, state: State, data: Experience) -> State:
+        return state if state.norm is None else state._replace(norm=fit_norms(state.norm, data))
+
+    def observe(self, state: State, rollout: Experience) -> State:
+        """Return the state with the statistics of the first rollout, if no data set has given any."""
+        if state.norm is None:
+            return state
+        seen = update_norms(state.norm, split_mask(rollout.observation)[0], rollout.counts)
+        return state._replace(norm=first_statistics(state.norm, seen))
+
+    def read_spec(self, spec: Spec) -> Spec:
+        """Return the spec that the networks get, with standardised observations."""
+        return normalised_spec(spec, self.normalise_observation)

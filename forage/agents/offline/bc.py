@@ -28,13 +28,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from forage.agents.offline.base import OfflineAgent, Policy
+from forage.agents.offline.base import Policy, StandardisingAgent
 from forage.agents.offline.iql import Value
 from forage.core.ports import Metrics
 from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, Label, ReturnRule, Spec
 from forage.nn.networks import NetworkConfig
+from forage.nn.normalise import Norms, normalise_transitions, norms_for
 from forage.ops.optimiser import Optimiser, make_named_optimiser
 
 
@@ -43,9 +44,10 @@ class BCState(NamedTuple):
     optimiser: Any
     value: Value | None = None  # of those who are weighted by it
     value_optimiser: Any = None
+    norm: Norms = None  # of observations; `None`: networks read them as they are
 
 
-class BC(OfflineAgent):
+class BC(StandardisingAgent):
     """Behaviour cloning (Pomerleau, 1991), from a data set, for discrete, bounded continuous and mixed actions."""
 
     example: ClassVar[str] = "forage train bc CartPole-v1 --data expert.npz"
@@ -67,11 +69,12 @@ class BC(OfflineAgent):
     discount: float = 0.99  # worth of a reward one step later, in the returns that weights are made of
 
     def init(self, key: Key[Array, ""], spec: Spec) -> BCState:
+        norm, spec = norms_for(spec, self.normalise_observation), self.read_spec(spec)
         policy = Policy(key, spec, self.hidden_sizes, NetworkConfig.from_agent(self))
         if not self.weighted:
-            return BCState(policy, self.descent().init(policy))
+            return BCState(policy, self.descent().init(policy), norm=norm)
         value = Value(jax.random.fold_in(key, 1), spec, self.hidden_sizes, NetworkConfig.from_agent(self))
-        return BCState(policy, self.descent().init(policy), value, self.descent().init(value))
+        return BCState(policy, self.descent().init(policy), value, self.descent().init(value), norm)
 
     @property
     def returns(self) -> bool:
@@ -91,7 +94,7 @@ class BC(OfflineAgent):
     def learn(
         self, state: BCState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[BCState, Metrics, Float[Array, " batch"]]:
-        now = batch.transitions
+        now = normalise_transitions(state.norm, batch.transitions)
         weight, metrics = batch.weight, {}
         if self.weighted:
             state, weight, metrics = self.update_value(state, now, weight)

@@ -28,13 +28,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.agents.offline.base import OfflineAgent, Policy
+from forage.agents.offline.base import Policy, StandardisingAgent
 from forage.core.ports import Metrics
 from forage.core.ports.needs import Needs
 from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.critics import ActionValue, CriticReport, each_value, squared_error, stack_modules
 from forage.nn.distributions import Actions
 from forage.nn.networks import NetworkConfig, TorsoHead
+from forage.nn.normalise import Norms, normalise_transitions, norms_for
 from forage.ops.losses import join_metrics, loss_gradient
 from forage.ops.optimiser import Optimiser, blend, make_named_optimiser
 
@@ -58,6 +59,7 @@ class IQLState(NamedTuple):
     policy_optimiser: Any
     value_optimiser: Any
     critic_optimiser: Any
+    norm: Norms = None  # of observations; `None`: networks read them as they are
 
 
 class LossInputs(NamedTuple):
@@ -82,7 +84,7 @@ class CriticInputs(NamedTuple):
     key: Key[Array, ""]
 
 
-class IQL(OfflineAgent):
+class IQL(StandardisingAgent):
     """Implicit Q-learning (Kostrikov et al., 2021, arXiv 2110.06169), for discrete, bounded continuous and mixed
     actions.
 
@@ -92,7 +94,7 @@ class IQL(OfflineAgent):
 
     example: ClassVar[str] = "forage train iql Pendulum-v1 --data mixed.npz"
     fine_tunes: ClassVar[bool] = True
-    signatures: ClassVar[dict[str, str]] = OfflineAgent.signatures | dict.fromkeys(
+    signatures: ClassVar[dict[str, str]] = StandardisingAgent.signatures | dict.fromkeys(
         ("value_loss", "policy_loss", "critic_loss"), "network, inputs"
     )
     needs: ClassVar[Needs] = Needs(actions="choices or bounded or bounded mixed")
@@ -110,13 +112,14 @@ class IQL(OfflineAgent):
     value_sizes: tuple[int, ...] = equinox.field(static=True, default=())
 
     def init(self, key: Key[Array, ""], spec: Spec) -> IQLState:
+        norm, spec = norms_for(spec, self.normalise_observation), self.read_spec(spec)
         policy_key, value_key, critic_key = jax.random.split(key, 3)
         style, sizes = NetworkConfig.from_agent(self), self.value_sizes or self.hidden_sizes
         policy, value = self.make_policy(policy_key, spec), Value(value_key, spec, sizes, style)
         dimensions = policy.actions.outputs
         critics = stack_modules(lambda k: ActionValue(k, spec.observation_space, dimensions, sizes, style), critic_key)
         optimisers = (self.descent().init(network) for network in (policy, value, critics))
-        return IQLState(policy, value, critics, jax.tree.map(jnp.copy, critics), *optimisers)
+        return IQLState(policy, value, critics, jax.tree.map(jnp.copy, critics), *optimisers, norm=norm)
 
     def make_policy(self, key: Key[Array, ""], spec: Spec) -> Any:
         """Return the policy: a module with `actions` and `log_probability`, as `Policy` has them."""
@@ -133,7 +136,7 @@ class IQL(OfflineAgent):
     def learn(
         self, state: IQLState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[IQLState, Metrics, Float[Array, " batch"]]:
-        now = batch.transitions
+        now = normalise_transitions(state.norm, batch.transitions)
         action = jax.vmap(state.policy.actions.action_features)(now.action)
         recorded = each_value(state.target_critics, now.observation, action).min(0)
 
@@ -157,7 +160,9 @@ class IQL(OfflineAgent):
 
         metrics = {"critic_loss": report.loss, "value": report.value}
         metrics = join_metrics(of_value, of_policy, metrics, report.metrics)
-        learned = IQLState(policy, value, critics, targets, policy_optimiser, value_optimiser, critic_optimiser)
+        learned = IQLState(
+            policy, value, critics, targets, policy_optimiser, value_optimiser, critic_optimiser, state.norm
+        )
         return learned, metrics, report.error
 
     def value_loss(self, value: Value, inputs: LossInputs) -> tuple[Float[Array, ""], Metrics]:

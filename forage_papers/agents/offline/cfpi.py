@@ -128,14 +128,15 @@ class CFPI(IQL):
         return MixturePolicy(key, spec, self.components, self.hidden_sizes, NetworkConfig.from_agent(self))
 
     def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        seen = jax.tree.map(lambda x: x[None], inputs.observation)
+        observation = self.read_observation(state, inputs.observation)
+        seen = jax.tree.map(lambda x: x[None], observation)
 
         def value(action: Float[Array, " dimensions"]) -> Float[Array, ""]:
             each = each_value(state.critics, seen, action[None])[:, 0]
             # The small number keeps the slope finite where critics agree.
             return each.mean() - self.pessimism * jnp.sqrt(jnp.var(each, ddof=1) + 1e-12)
 
-        action = improve_action(state.policy(inputs.observation), value, self.trust, self.least_weight)
+        action = improve_action(state.policy(observation), value, self.trust, self.least_weight)
         return state.policy.actions.to_box(action), inputs.hidden, ()
 
 

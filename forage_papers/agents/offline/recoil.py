@@ -33,7 +33,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from forage.agents.offline.iql import IQL, CriticInputs
-from forage.core.ports.needs import Needs
+from forage.core.ports.needs import Needs, Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience
 from forage.data.demonstrations import Demonstrations, as_demonstrations
@@ -51,6 +51,7 @@ class ReCOIL(IQL):
         "most_value": Range(0, above=True),
     }
     needs: ClassVar[Needs] = Needs(given="demonstrations")
+    unused: ClassVar[Unused] = {"normalise_observation": "ReCOIL reads demonstrations as they were recorded"}
 
     demonstrations: str | Demonstrations | None = equinox.field(
         default=None, converter=as_demonstrations
