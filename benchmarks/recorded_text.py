@@ -46,7 +46,13 @@ LABELS = [
     {"prompt": "The sky is", "completion": " blue.", "label": True},
     {"prompt": "Grass is", "completion": " red, mostly.", "label": False},
 ]
+STEPS = [
+    {"prompt": "What is 2 + 3 + 4?", "completions": ["2 + 3 is 5.", "5 + 4 is 8.", "So it is 8."],
+     "labels": [True, False, False]},
+    {"prompt": "What is 1 + 1?", "completions": ["It is 2."], "labels": [True]},
+]  # fmt: skip
 ROWS = {
+    "steps": STEPS,
     "messages": DIALOGUES,
     "completion": COMPLETIONS,
     "preference": PAIRS,
@@ -59,6 +65,7 @@ CASES = {
     "dpo": ("dpo", "preference", {"beta": 0.1}),
     "ipo": ("ipo", "preference", {"beta": 0.1}),
     "reward-model": ("reward-model", "preference", {"centre": 0.01}),
+    "process-reward": ("process-reward", "steps", {}),
     "orpo": ("orpo", "preference of texts", {"preference": "orpo", "beta": 0.1}),
     "simpo": ("simpo", "preference of texts", {"preference": "simpo", "beta": 2.5, "margin": 1.375}),
     "cpo": ("cpo", "preference of texts", {"preference": "cpo", "beta": 0.1}),
@@ -92,21 +99,23 @@ def write_model(directory: Path, seed: int = 0) -> Any:
     return network
 
 
-def head_of(width: int) -> np.ndarray:
-    """Return the vector of the reward model's head, by a formula."""
-    return np.sin(np.arange(width, dtype=np.float32))
+def head_of(width: int, of_steps: bool = False) -> np.ndarray:
+    """Return the vector of the reward model's head, or the matrix of that of steps, by a formula."""
+    place = np.arange(width + of_steps, dtype=np.float32)
+    return np.stack([np.sin(place), np.cos(place)]) if of_steps else np.sin(place)
 
 
 def read_case(name: str, tokenizer: Any) -> tuple[Any, Any]:
     """Return the agent of a case, and its rows as tokens."""
     from forage.config.registry import choose_part
     from forage.data.text.rows import read_rows
-    from forage.data.text.tokens import RowEncoder, encode_rows
+    from forage.data.text.tokens import SEPARATOR, RowEncoder, encode_rows
 
     method, kind, options = CASES[name]
     agent: Any = choose_part("agent", TARGETS.get(method, method), options).build_part()
-    encoder = RowEncoder(tokenizer, getattr(agent, "only_answers", True))
-    return agent, encode_rows(read_rows(ROWS[kind], (kind.split()[0],)), encoder, 256, **agent.text_options)
+    told = dict(agent.text_options)
+    encoder = RowEncoder(tokenizer, getattr(agent, "only_answers", True), told.pop("separator", SEPARATOR))
+    return agent, encode_rows(read_rows(ROWS[kind], (kind.split()[0],)), encoder, 256, **told)
 
 
 def ids_and_masks(name: str, rows: Any) -> dict[str, Any]:
@@ -135,8 +144,8 @@ def measure_ours(name: str, network: Any, tokenizer: Any) -> dict[str, Any]:
     batch = Batch(experience, jnp.ones(len(rows)), jnp.arange(len(rows)))
     reference = make_reference(network) if agent.referred else ()
     plain = (), reference, jnp.int32(tokenizer.end), jnp.ones(network.architecture.vocabulary, bool)
-    head = jnp.asarray(head_of(network.architecture.width))
-    scorer = name == "reward-model"
+    head = jnp.asarray(head_of(network.architecture.width, name == "process-reward"))
+    scorer = name in ("reward-model", "process-reward")
     state: Any = ScorerState(network, *plain, head) if scorer else LanguageState(network, *plain)
 
     def loss(learned: Any) -> jax.Array:
@@ -188,6 +197,14 @@ def measure_theirs(name: str, directory: Path, reference: Path) -> dict[str, Any
         model.score.weight.data = torch.from_numpy(head_of(model.config.hidden_size))[None]
         config = RewardConfig(**common, center_rewards_coefficient=options["centre"])
         trainer = RewardTrainer(model, config, **beside)
+    elif agent == "process-reward":  # of an earlier TRL than 1.16, which lacks it
+        from transformers import AutoModelForTokenClassification
+        from trl.experimental.prm import PRMConfig, PRMTrainer
+
+        model = AutoModelForTokenClassification.from_pretrained(directory, num_labels=2, dtype=torch.float32)
+        head = torch.from_numpy(head_of(model.config.hidden_size, True))
+        model.score.weight.data, model.score.bias.data = head[:, :-1].contiguous(), head[:, -1].contiguous()
+        trainer = PRMTrainer(model, PRMConfig(**common), **beside)
     elif agent == "kto":
         from trl import KTOConfig, KTOTrainer
 

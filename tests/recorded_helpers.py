@@ -37,6 +37,7 @@ def rows_of(kind: str, count: int = 12) -> list[dict[str, Any]]:
         "completion": lambda n: {"prompt": f"{n}+1=", "completion": str(n + 1)},
         "preference": lambda n: {"prompt": f"{n}+1=", "chosen": str(n + 1), "rejected": str(n + 2)},
         "scored": lambda n: {"prompt": f"{n}+1=", "completion": str(n + 1 + n % 2), "reward": 1.5 - n % 2},
+        "steps": lambda n: {"prompt": f"{n}+1=", "completions": ["is", str(n)], "labels": [True, n % 2 == 0]},
         "label": lambda n: {"prompt": f"{n}+1=", "completion": str(n + 1 + n % 2), "label": n % 2 == 0},
     }
     return [rows[kind](n) for n in range(count)]

@@ -51,6 +51,7 @@ PARTS = {
     "dpo": "language.pairs:DPO",
     "ipo": "settings:IPO",
     "reward-model": "language.reward_model:RewardModel",
+    "process-reward": "language.process_reward:ProcessReward",
     "ppo-language": "language.ppo_language:PPOLanguage",
     "distill": "language.distill:Distill",
 }

@@ -11,20 +11,19 @@ from typing import Any, NamedTuple
 
 from forage.config import registry
 from forage.config.registry import PartChoice
-from forage.core import records
 from forage.core.errors import ForageError
 from forage.core.ports import Agent
-from forage.core.text.named import FORAGE
 from forage.data.text.rows import KINDS, kind_of_row
 from forage.data.text.source import is_text_data, raw_rows
 from forage.memory.texts import TextSet
-from forage.nn.language.peft import tokenizer_directory
+from forage.nn.language.peft import tokenizer_name
 from forage.nn.language.pretrained import PretrainedModel
 
 SUGGESTED = {
     "preference": "dpo",
     "label": "kto",
     "scored": "sft",
+    "steps": "process-reward",
     "messages": "sft",
     "completion": "sft",
     "text": "sft",
@@ -118,17 +117,4 @@ def text_steps(memory: TextSet, agent: Agent) -> tuple[int, str]:
 
 def tokenizer_of(model: Any) -> str:
     """Return the tokenizer that belongs to a model: `forage`, a directory, or that of a run."""
-    source = model.source if isinstance(model, PretrainedModel) else str(model)
-    if source == FORAGE:
-        return FORAGE
-    path = tokenizer_directory(source)
-    if not path.is_dir():
-        raise ForageError(
-            f"A model is {FORAGE}, a directory with a transformer, or a run of one, and {source} is none; with a model "
-            f"that is an object give the tokenizer of recorded text too."
-        )
-    if not (path / "agent.npz").exists():
-        return str(path.absolute())
-    config = records.read_config(path)
-    memory = config.get("memory", {})
-    return memory.get("tokenizer") or (config["environment"].get("options") or {}).get("tokenizer", FORAGE)
+    return tokenizer_name(model.source if isinstance(model, PretrainedModel) else str(model))

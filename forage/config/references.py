@@ -180,7 +180,9 @@ def read_scorer(source: str) -> tuple[Transformer, Any]:
     if (path / "agent.npz").exists():
         state = load_policy(path).state
         if not hasattr(state, "head"):
-            raise ForageError(f"The agent of {source} is no reward model; name a run of reward-model.")
+            raise ForageError(
+                f"The agent of {source} is no reward model; name a run of reward-model or process-reward."
+            )
         return state.network, state.head
     if not path.is_dir():
         raise ForageError(f"A reward model is a run of reward-model or a directory of one, and {source} is neither.")

@@ -22,7 +22,7 @@ from forage.data.files import file_hash
 from forage.data.formats import hash_lines
 from forage.data.text.rows import KINDS, read_rows
 from forage.data.text.source import files_of
-from forage.data.text.tokens import RowEncoder, TokenRows, encode_rows, pack_rows
+from forage.data.text.tokens import SEPARATOR, RowEncoder, TokenRows, encode_rows, pack_rows
 from forage.memory.dataset import DataSet, episodes_held_out
 from forage.ops.rows import shuffle
 
@@ -58,6 +58,7 @@ class TextSet(DataSet):
     others: bool = equinox.field(static=True, default=False, kw_only=True)  # a preference is two rows, of which one is
     # wanted, and each row has its prompt with another row's answer beside
     packing: bool = equinox.field(static=True, default=False, kw_only=True)  # whether several short texts share a row
+    separator: str = equinox.field(static=True, default=SEPARATOR, kw_only=True)  # the text behind each labelled step
     chat: bool = equinox.field(static=True, default=False, kw_only=True)  # the texts are messages; found when a run
     # begins
     held_file: str = equinox.field(static=True, default="", kw_only=True)  # further rows that are measured alone
@@ -204,6 +205,7 @@ def experience_of(rows: TokenRows) -> Experience:
             "wrote": jnp.asarray(rows.wrote),
             "margin": jnp.asarray(rows.margin),
             **({} if rows.begin is None else {"begin": jnp.asarray(rows.begin)}),
+            **({} if rows.step is None else {"step": jnp.asarray(rows.step)}),
         },
         action=(),
         reward=jnp.asarray(rows.label),
@@ -227,7 +229,7 @@ def read_tokens(texts: TextSet) -> tuple[TokenRows, TokenRows | None]:
 
     Kept for the same file: a run asks for its spaces first, and for its rows when it is about to learn.
     """
-    encoder = RowEncoder(named.tokenizer(texts.tokenizer), texts.only_answers)
+    encoder = RowEncoder(named.tokenizer(texts.tokenizer), texts.only_answers, texts.separator)
 
     def encode(file: str) -> TokenRows:
         rows = read_rows(Path(file).expanduser(), texts.row_kinds, texts.reader)

@@ -230,6 +230,7 @@ ELSEWHERE = {
     "dpo": "Likewise: language/test_recorded_text.py.",
     "ipo": "Likewise: language/test_recorded_text.py.",
     "reward-model": "Likewise: language/test_recorded_text.py.",
+    "process-reward": "Likewise: language/test_recorded_text.py.",
     "ppo-language": "Likewise: language/test_language_agents.py.",
     "distill": "Likewise: language/test_relatives.py.",
 }

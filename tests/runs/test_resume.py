@@ -154,7 +154,7 @@ ELSEWHERE = {
         *("gmpo", "sapo", "distill"),
     ),
     "agents/language/test_language_agents.py": ("sft", "ppo-language"),
-    "agents/language/test_recorded_text.py": ("dpo", "ipo", "reward-model"),
+    "agents/language/test_recorded_text.py": ("dpo", "ipo", "reward-model", "process-reward"),
 }
 """The agents that need a file or another run to learn from, and the tests that stop and resume them."""
 

@@ -19,12 +19,16 @@ from forage.core.text.tokenizer import Tokenizer
 from forage.core.types import ForageError
 from forage.data.text.rows import TextRows
 
+SEPARATOR = "\n"
+"""The text behind each step of an answer, unless another is set."""
+
 
 class TokenText(NamedTuple):
     """A text as token ids, and whether each token is learned from."""
 
     tokens: list[int]
     wrote: list[bool]
+    steps: list[int] = []  # of each token: 1 where a wrong step ends, 2 where a right one, else 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +41,7 @@ class TokenRows:
     margin: Float[np.ndarray, " row"]  # by how much the chosen answer is better, where the file says so
     begin: Int[np.ndarray, "row answer time"] | None = None  # the place in its row at which each token's text begins,
     # where a row holds several texts
+    step: Int[np.ndarray, "row answer time"] | None = None  # 1 where a wrong step ends, 2 where a right one, else 0
     dropped: int = 0  # rows that were too long
     apart: int = 0  # rows whose prompt alone has other tokens than at the beginning of the whole
 
@@ -45,7 +50,7 @@ class TokenRows:
 
     def select(self, rows: Any) -> TokenRows:
         """Return some rows, by a mask or by number."""
-        columns = ["text", "wrote", "label", "margin", *([] if self.begin is None else ["begin"])]
+        columns = ["text", "wrote", "label", "margin", *(n for n in ("begin", "step") if getattr(self, n) is not None)]
         return dataclasses.replace(self, **{name: getattr(self, name)[rows] for name in columns})
 
     @property
@@ -57,9 +62,10 @@ class TokenRows:
 class RowEncoder:
     """Encodes rows with a tokenizer."""
 
-    def __init__(self, tokenizer: Tokenizer, only_answers: bool = True) -> None:
+    def __init__(self, tokenizer: Tokenizer, only_answers: bool = True, separator: str = SEPARATOR) -> None:
         """`only_answers`: of whole dialogues the assistant's words alone are learned from."""
         self.tokenizer, self.only_answers = tokenizer, only_answers
+        self.separator = tokenizer.encode(separator.replace("\\n", "\n"))
         if tokenizer.end is None:
             raise ForageError("The tokenizer has no token that ends a text, and without one none can end.")
         self.end_name = {number: name for name, number in tokenizer.special.items()}.get(tokenizer.end, "")
@@ -72,6 +78,8 @@ class RowEncoder:
             return [TokenText(whole, [True] * len(whole))]
         if kind == "messages":
             return [self.encode_messages(row)]
+        if kind == "steps":
+            return [self.encode_steps(row)]
         answers = ("chosen", "rejected") if kind == "preference" else ("completion",)
         return self.encode_answers(row, *(row[name] for name in answers))
 
@@ -100,6 +108,23 @@ class RowEncoder:
         begin = min(common_beginning(before, text) for text in texts)
         self.apart += begin < len(before)
         return [TokenText(text, [i >= begin for i in range(len(text))]) for text in texts]
+
+    def encode_steps(self, row: Mapping[str, Any]) -> TokenText:
+        """Return a prompt and the steps of an answer, each encoded alone and followed by the separator.
+
+        The last token of each step is learned from. These are the tokens of TRL's `PRMTrainer`.
+        """
+        prompt, begin = row["prompt"], self.tokenizer.begin
+        if isinstance(prompt, str):
+            tokens = [*([] if begin is None else [begin]), *self.tokenizer.encode(prompt)]
+        else:
+            tokens = [*encode_prompt(self.tokenizer, dialogue_of(row, prompt))]
+        steps = [0] * len(tokens)
+        for step, label in zip(row["completions"], row["labels"], strict=True):
+            own = [*self.tokenizer.encode(step), *self.separator]
+            tokens += own
+            steps += [0] * (len(own) - 1) + [1 + bool(label)]
+        return TokenText(tokens, [one > 0 for one in steps], steps)
 
     def encode_messages(self, row: Mapping[str, Any]) -> TokenText:
         """Return a dialogue, of which the assistant's words are learned from, or all."""
@@ -146,15 +171,17 @@ def encode_rows(rows: TextRows, encoder: RowEncoder, longest: int, others: bool 
             f"All {dropped:,} rows of {rows.source} have more than {longest:,} tokens; give a larger --longest."
         )
     shape = len(found), len(found[0]), max(len(text.tokens) for texts in found for text in texts)
-    text, wrote = np.zeros(shape, np.int32), np.zeros(shape, bool)
+    text, wrote, step = np.zeros(shape, np.int32), np.zeros(shape, bool), np.zeros(shape, np.int32)
     for i, texts in enumerate(found):
         for j, one in enumerate(texts):
+            step[i, j, : len(one.steps)] = one.steps
             text[i, j, : len(one.tokens)] = np.array(one.tokens, np.int32) + 1
             wrote[i, j, : len(one.wrote)] = one.wrote
     name = "reward" if rows.kind == "scored" else "label"
     label = np.array([float(rows.rows[i].get(name, 1.0)) for i in kept], np.float32)
     margin = np.array([read_margin(rows, i) for i in kept], np.float32)
-    return TokenRows(text, wrote, label, margin, dropped=dropped, apart=encoder.apart)
+    steps = step if rows.kind == "steps" else None
+    return TokenRows(text, wrote, label, margin, step=steps, dropped=dropped, apart=encoder.apart)
 
 
 def pack_rows(rows: TokenRows, longest: int) -> TokenRows:

@@ -46,7 +46,9 @@ CLASSES = {
     "gpt2": "GPT2",
 }
 """The beginning of the names of a family's classes."""
-CLASSIFIER, LANGUAGE = "ForSequenceClassification", "ForCausalLM"
+CLASSIFIER, STEPS, LANGUAGE = "ForSequenceClassification", "ForTokenClassification", "ForCausalLM"
+WITHOUT_STEPS = "olmo2", "granite", "gemma3_text"
+"""Families that have no class for token classification in transformers."""
 CLASS_NAMES = {("gpt2", LANGUAGE): "GPT2LMHeadModel", ("gemma3_text", CLASSIFIER): f"Gemma3Text{CLASSIFIER}"}
 GEMMA = {"tie_word_embeddings": True, "head_dim": 256, "query_pre_attn_scalar": 256, "sliding_window": 4096}
 USUAL: dict[str, dict[str, Any]] = {
@@ -260,12 +262,13 @@ def write_architecture(
     """
     family = architecture.family
     classes = [CLASS_NAMES.get((family, kind), f"{CLASSES[family]}{kind}")]
-    if read is not None and kind == CLASSIFIER:  # which has no head over the vocabulary, tied or not
+    if read is not None and kind != LANGUAGE:  # which has no head over the vocabulary, tied or not
         architecture = architecture._replace(tied=read_architecture(read, Path()).tied)
     if read is not None and read_architecture(read, Path()).canonical() == architecture.canonical():
         names = [name for name in ("dtype", "torch_dtype") if name in read] or ["dtype"]
-        was = any(name.endswith(CLASSIFIER) for name in read.get("architectures") or ())
-        own = {} if was == (kind == CLASSIFIER) else {"architectures": classes}
+        named = read.get("architectures") or ()
+        was = next((one for one in (CLASSIFIER, STEPS) if any(name.endswith(one) for name in named)), LANGUAGE)
+        own = {} if was == kind else {"architectures": classes}
         return {**read, **own, **dict.fromkeys(names, dtype)}
     config = {
         "architectures": classes,

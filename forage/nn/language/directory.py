@@ -21,7 +21,14 @@ from forage.core.errors import ForageError
 from forage.core.text.tokenizer import named_ends
 from forage.nn.language import lora, peft
 from forage.nn.language.architecture import Architecture
-from forage.nn.language.configuration import CLASSIFIER, LANGUAGE, read_architecture, write_architecture
+from forage.nn.language.configuration import (
+    CLASSIFIER,
+    LANGUAGE,
+    STEPS,
+    WITHOUT_STEPS,
+    read_architecture,
+    write_architecture,
+)
 from forage.nn.language.tensors import (
     check_file,
     check_unused,
@@ -34,7 +41,9 @@ from forage.nn.language.tensors import (
 )
 from forage.nn.transformer import Transformer
 
-SCORE = "score.weight"  # the head of a classifier
+SCORE, BIAS = "score.weight", "score.bias"  # the head of a classifier
+GPT2 = {SCORE: "classifier.weight", BIAS: "classifier.bias"}
+"""Names of the head of steps in directories of GPT-2."""
 
 
 def load_transformer(source: str | Path, dtype: Any = None) -> Transformer:
@@ -53,17 +62,24 @@ def load_transformer(source: str | Path, dtype: Any = None) -> Transformer:
 def load_scorer(directory: Path, dtype: Any = None) -> tuple[Transformer, jax.Array]:
     """Read a transformer that scores texts, and the vector whose product with a text's last hidden state is its score.
 
-    Such a directory is that of a class `...ForSequenceClassification` with one label. The transformer has no head of
-    its own. Raise `ForageError` for a directory without such a vector, or with one for several labels.
+    Such a directory is that of a class `...ForSequenceClassification` with one label, or `...ForTokenClassification`
+    with two, of wrong and right steps, where the head is a matrix with the biases as its last column. The transformer
+    has no head of its own. Raise `ForageError` for a directory without such a head, or with other labels.
     """
     config, architecture, files, tensors = read_directory(directory, dtype)
+    tensors |= {ours: tensors.pop(theirs) for ours, theirs in GPT2.items() if theirs in tensors}
     if SCORE not in tensors:
         raise ForageError(f"{directory} holds no {SCORE}, so it scores no texts: it is of {classes(config)}.")
-    score = tensors.pop(SCORE)
-    if score.shape != (1, architecture.width):
-        raise ForageError(f"{directory} has {score.shape[0]} labels, and a reward has one: train it with num_labels=1.")
+    score, bias = tensors.pop(SCORE), tensors.pop(BIAS, None)
+    of_steps = any(name.endswith(STEPS) for name in config.get("architectures") or ())
+    if score.shape != (1 + of_steps, architecture.width):
+        wanted = "has two of steps, wrong and right" if of_steps else "has one: train it with num_labels=1"
+        raise ForageError(f"{directory} has {score.shape[0]} labels, and a reward {wanted}.")
     network = build(tensors, architecture._replace(tied=True), files, directory, dtype)
-    return network, jnp.asarray(score[0], dtype)
+    if not of_steps:
+        return network, jnp.asarray(score[0], dtype)
+    bias = np.zeros(2, score.dtype) if bias is None else bias
+    return network, jnp.asarray(np.concatenate([score, bias[:, None]], axis=1), dtype)
 
 
 def read_directory(directory: Path, dtype: Any) -> tuple[dict[str, Any], Architecture, str, dict[str, np.ndarray]]:
@@ -116,10 +132,19 @@ def save_transformer(network: Transformer, directory: Path) -> Path:
 def save_scorer(network: Transformer, score: Any, directory: Path) -> Path:
     """Write a transformer that scores texts, as `load_scorer` and transformers read it, and return the directory.
 
-    The head over the vocabulary, if there is one, is left out. The tokens that `with_tokens` named are kept: without a
-    token of padding transformers scores one text at a time.
+    A `score` that is a matrix is of steps. The head over the vocabulary, if there is one, is left out. The tokens that
+    `with_tokens` named are kept: without a token of padding transformers scores one text at a time.
     """
-    return write_directory(network, directory, CLASSIFIER, {SCORE: np.asarray(score).reshape(1, -1)})
+    head, family = np.asarray(score), network.architecture.family
+    if head.ndim == 1:
+        return write_directory(network, directory, CLASSIFIER, {SCORE: head.reshape(1, -1)})
+    if family in WITHOUT_STEPS:
+        raise ForageError(
+            f"A reward model of steps is written for token classification, which transformers lacks for {family}."
+        )
+    names = GPT2 if family == "gpt2" else {name: name for name in GPT2}
+    found = {SCORE: np.ascontiguousarray(head[:, :-1]), BIAS: np.ascontiguousarray(head[:, -1])}
+    return write_directory(network, directory, STEPS, {names[name]: tensor for name, tensor in found.items()})
 
 
 def write_directory(network: Transformer, directory: Path, kind: str, more: dict[str, np.ndarray]) -> Path:
@@ -130,9 +155,11 @@ def write_directory(network: Transformer, directory: Path, kind: str, more: dict
     tensors = from_leaves(network, network.architecture) | more
     files = json.loads(network.files)
     config = write_architecture(network.architecture, files.get("config"), str(network.dtype), kind)
-    if kind == CLASSIFIER:
+    if kind != LANGUAGE:
         tensors.pop("lm_head.weight", None)
-        config |= {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
+        labels = [f"LABEL_{number}" for number in range(1 + (kind == STEPS))]
+        config |= {"id2label": dict(zip(map(str, range(2)), labels, strict=False))}
+        config |= {"label2id": {label: number for number, label in enumerate(labels)}}
     part = directory / "model.safetensors.part"
     save_file(tensors, part, {"format": "pt"})
     write_json(directory / "config.json", config)

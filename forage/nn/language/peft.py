@@ -16,7 +16,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from forage.core import records
 from forage.core.errors import ForageError
+from forage.core.text.named import FORAGE
 from forage.nn.language import lora
 from forage.nn.language.tensors import projection_name, read_json, safetensors, write_json
 from forage.nn.transformer import Projection, Transformer, projections
@@ -76,6 +78,26 @@ def tokenizer_directory(source: str | Path) -> Path:
     if holds_adapters(directory) and not (directory / "tokenizer.json").exists():
         return find_base(directory, base)
     return directory
+
+
+def tokenizer_name(source: str) -> str:
+    """Return the tokenizer of a model by its source, `forage`, a directory or a run: `forage`, or a directory.
+
+    Raise `ForageError` for a source that is none of these.
+    """
+    if source == FORAGE:
+        return FORAGE
+    path = tokenizer_directory(source)
+    if not path.is_dir():
+        raise ForageError(
+            f"A model is {FORAGE}, a directory with a transformer, or a run of one, and {source} is none; with a model "
+            f"that is an object give the tokenizer of recorded text too."
+        )
+    if not (path / "agent.npz").exists():
+        return str(path.absolute())
+    config = records.read_config(path)
+    memory = config.get("memory", {})
+    return memory.get("tokenizer") or (config["environment"].get("options") or {}).get("tokenizer", FORAGE)
 
 
 def load_adapters(network: Transformer, directory: str | Path) -> Transformer:

@@ -100,10 +100,12 @@ def test_rows_in_python_are_kept_with_the_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", ["sft", "dpo", "ipo", "reward-model"])
+@pytest.mark.parametrize("name", ["sft", "dpo", "ipo", "reward-model", "process-reward"])
 def test_resumed_is_as_if_never_stopped(name: str, tmp_path: Path) -> None:
-    last = check_recorded(name, "completion" if name == "sft" else "preference", tmp_path)
-    wanted = {"token_accuracy", "cross_entropy"} if name == "sft" else {"accuracy", "margin", "chosen", "rejected"}
+    kind = {"sft": "completion", "process-reward": "steps"}.get(name, "preference")
+    last = check_recorded(name, kind, tmp_path)
+    numbers = {"completion": {"token_accuracy", "cross_entropy"}, "steps": {"accuracy", "right", "wrong"}}
+    wanted = numbers.get(kind, {"accuracy", "margin", "chosen", "rejected"})
     assert wanted <= last.keys() and {f"validation/{one}" for one in wanted} <= last.keys()
 
 
