@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import os
 import statistics
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,8 +29,11 @@ from forage.core.host import Conversation
 from forage.core.ports import Environment
 from forage.core.spaces import Tokens
 from forage.core.text import named
+from forage.data.text.rows import read_rows
 from forage.environments.text.environment import TextEnvironment
 from forage.environments.text.form import Context, Form
+from forage.environments.text.own.prompts import open_prompt
+from forage.environments.text.sets import SPLITS
 from forage.loop.policy import Policy
 from forage.memory.texts import TextSet
 from forage.nn.language.directory import ends
@@ -67,6 +71,7 @@ class Talk:
     seed: int = 0  # of what is drawn
     home: dict[str, Any] | None = None  # the configuration of the environment that it learned in
     options: dict[str, Any] = dataclasses.field(default_factory=dict)  # how another one is to put its texts
+    as_it_stands: bool = False  # a text is read without a line break behind it, where no template makes it a prompt
     said: tuple[Context, tuple[int, ...]] | None = None  # the conversation so far: the last context, and its answer
     answers: int = 0  # of this conversation
     drawn: int = 0  # answers in all
@@ -75,7 +80,8 @@ class Talk:
         """Return the answer to a text. Raise `ForageError` if the conversation has become too long to read."""
         if self.answers == self.turns:
             self.begin()
-        read = self.form.begin(text) if self.said is None else self.form.extend(*self.said, text)
+        begin = functools.partial(open_prompt, self.form) if self.as_it_stands else self.form.begin
+        read = begin(text) if self.said is None else self.form.extend(*self.said, text)
         written = self.write(read.tokens)
         foreign = bool(written) and written[-1] in self.stop and written[-1] not in self.form.stop
         self.said, self.answers = (read, written[:-1] if foreign else written), self.answers + 1
@@ -236,6 +242,7 @@ class Home(NamedTuple):
     stop: tuple[int, ...]  # tokens that end an answer
     longest: int  # tokens of an answer, at most
     turns: int | None  # answers of one conversation; `None`: any number
+    as_it_stands: bool = False  # prompts without a template have no line break behind them
 
 
 def home_of(run: Run) -> Home:
@@ -243,10 +250,19 @@ def home_of(run: Run) -> Home:
     memory = run.part("memory")
     if isinstance(memory, TextSet):
         form = Form(named.tokenizer(memory.tokenizer), memory.chat)
-        return Home(form, form.stop, min(LONGEST, memory.longest // 2), None if memory.chat else 1)
+        rows = read_rows(memory.file, memory.row_kinds).rows if Path(memory.file).exists() else []
+        stands = not memory.chat and lacks_line_breaks(rows)
+        return Home(form, form.stop, min(LONGEST, memory.longest // 2), None if memory.chat else 1, stands)
     environment = text_environment(run)
     environment.close()
-    return Home(environment.form, environment.stop, environment.longest, environment.turns)
+    stands = environment.prompts is not None and lacks_line_breaks(environment.prompts.rows[SPLITS[0]])
+    return Home(environment.form, environment.stop, environment.longest, environment.turns, stands)
+
+
+def lacks_line_breaks(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a prompt of some rows is a text without a line break at its end, or there are no rows."""
+    prompts = [row.get("prompt", row.get("text")) for row in rows]
+    return not prompts or any(isinstance(one, str) and not one.endswith("\n") for one in prompts)
 
 
 def text_environment(run: Run) -> TextEnvironment:
@@ -265,16 +281,18 @@ def of_run(run: Run, seed: int | None, checkpoint: str | int | None) -> Talk:
     sampling = policy.agent.sampling(float(policy.agent.temperature) if policy.sampled else 0.0)
     home = run.config["environment"] if "id" in run.config["environment"] else None
     options = {} if home is None else home["options"]
+    network = policy.state.network
     return Talk(
-        policy.state.network,
+        network,
         learned.form,
         learned.stop,
-        learned.longest,
+        learned.longest if home is not None else min(learned.longest, network.architecture.longest // 2),
         sampling,
         learned.turns,
         policy.state.known,
         home=home,
         options={name: options[name] for name in PUT if name in options},
+        as_it_stands=learned.as_it_stands,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import signal
 import time
@@ -127,3 +128,30 @@ def test_killed_and_resumed_is_as_if_never_stopped(name: str, tmp_path: Path, ca
     assert small.run_command(capsys, *command, "--directory", whole) == (0, "", "")
     one, two = weights(killed), weights(whole)
     assert [field for field in one if not np.array_equal(one[field], two[field])] == []
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("kind", "count"), [("completion", 4), ("messages", 2)])
+def test_chat_reads_a_prompt_as_it_was_learned(
+    kind: str, count: int, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a line break behind a text, and by the template of messages."""
+    rows: list[dict[str, Any]] = rows_of("completion", count) * (4 // count)
+    if kind == "messages":
+        rows = [
+            {
+                "messages": [
+                    {"role": "user", "content": row["prompt"]},
+                    {"role": "assistant", "content": row["completion"]},
+                ]
+            }
+            for row in rows
+        ]
+    given: dict[str, Any] = {"model": write_model(tmp_path / "model"), "learning_rate": 3e-2, "batch_size": 4}
+    run = forage.train(
+        data=rows, steps=300, seeds=1, held_out=0.0, directory=tmp_path / "run", display="quiet", **given
+    )
+    talk = forage.chat(run.directory)
+    assert [(talk.begin(), talk.say(f"{n}+1="))[1] for n in range(count)] == ["1", "2", "3", "4"][:count]
+    monkeypatch.setattr("sys.stdin", io.StringIO("1+1=\n"))
+    assert small.run_command(capsys, "chat", tmp_path / "run")[1].strip() == "2"

@@ -12,8 +12,10 @@ from forage.core.text.dialogue import Dialogue, encode_dialogue
 from forage.core.text.own import BytePairs
 from forage.core.text.tokenizer import Tokenizer
 from forage.environments.text.form import Form
+from forage.environments.text.tools.functions import FunctionTool
 from forage.environments.text.tools.native import native_form
 from forage.environments.text.tools.schemas import function_schema
+from forage.environments.text.tools.toolbox import Toolbox
 
 pytestmark = pytest.mark.thorough
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -126,3 +128,24 @@ def test_calls_of_tools_and_their_answers(pair):
     written = ours.encode(native.write("multiply", {"left": 2, "right": 3}))
     after = form.extend(begun, (*written, form.stop[0]), (result,))
     assert list(after.tokens) == apply(theirs, messages, tools=[multiply], **dates)
+
+
+def test_a_text_with_calls_is_the_message_that_trl_reads(pair):
+    """Reward functions get it so, of one call and of several, with words before them or without."""
+    name, ours, theirs = pair
+    native = native_form(ours)
+    if native is None:
+        pytest.skip("its template has no calls of a known form")
+    try:
+        theirs = trl.chat_template_utils.add_response_schema(theirs)
+    except ValueError as error:
+        pytest.skip(str(error))
+    toolbox = Toolbox((FunctionTool(multiply, lambda arguments: ("", False)),), native=native)
+    call = native.write("multiply", {"left": 3, "right": 4})
+    texts = ["It is 12.", call] + (["Well.\n" + call, f"{call}\n{call}"] if native.kind != "bare" else [])
+    prompt = apply(theirs, [{"role": "user", "content": ASKED}])
+    for text in texts:
+        ids = ours.encode(text + ENDS[name])
+        read = trl.chat_template_utils.parse_response(theirs, ids, prompt, [multiply])
+        found = toolbox.message(text)
+        assert found == {key: value for key, value in read.items() if key != "reasoning_content"}, text
