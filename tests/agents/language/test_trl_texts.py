@@ -11,7 +11,9 @@ from recorded_helpers import WORDS
 from test_benchmarks import from_benchmarks
 
 TRL = json.loads((Path(__file__).parent / "data" / "trl_texts.json").read_text())["cases"]
-"""Numbers of TRL 1.16's own trainers, and of the `PRMTrainer` of an earlier TRL, which `benchmarks/recorded_text.py --write` keeps here."""
+"""Numbers of TRL 1.16's own trainers, and of the `PRMTrainer` of an earlier TRL; `benchmarks/recorded_text.py --write`
+keeps them here.
+"""
 
 
 def test_ids_and_masks_are_those_of_trl(monkeypatch: pytest.MonkeyPatch) -> None:
