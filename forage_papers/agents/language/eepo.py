@@ -103,9 +103,10 @@ class EEPO(GRPO):
         temperature: Float[Array, "row new"],
         new: int,
         explore: bool,
+        room: Int[Array, " row"] | None = None,
     ) -> tuple[Int[Array, "row new"], Float[Array, "row new"]]:
         if not explore or len(context) % self.group_size:
-            return super().write_answers(state, context, keys, temperature, new, explore)
+            return super().write_answers(state, context, keys, temperature, new, explore, room)
         half = self.group_size // 2
 
         def take(x: Array, second: bool) -> Array:
@@ -113,8 +114,9 @@ class EEPO(GRPO):
             return x.reshape(-1, *x.shape[2:])
 
         def write(network: Transformer, second: bool) -> tuple[Array, Array]:
-            part = [take(x, second) for x in (context, keys, temperature)]
-            return answers(state._replace(network=network), part[0], part[1], self.sampling(part[2][..., None]), new)
+            told, own, heat = (take(x, second) for x in (context, keys, temperature))
+            most = None if room is None else take(room, second)
+            return answers(state._replace(network=network), told, own, self.sampling(heat[..., None]), new, most)
 
         first = write(state.network, False)
         rows = answer_rows(take(context, False), *first, take(temperature, False))

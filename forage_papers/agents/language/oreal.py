@@ -93,7 +93,7 @@ class OREAL(GRPO):
     ) -> tuple[Any, Metrics, Float[Array, " env"]]:
         learned: Any = super().learn(state, batch, clock, key)
         after, metrics, size = learned
-        frozen = clock.steps <= self.freeze * self.num_envs
+        frozen = (clock.steps <= self.freeze * self.num_envs) & (self.freeze > 0)
         still = lambda new, old: jnp.where(frozen, old, new)  # noqa: E731
         network, optimiser = (
             jax.tree.map(still, new, old)
