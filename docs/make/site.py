@@ -1,6 +1,6 @@
 """Build the documentation site: all pages of the repository, and the names of the package, from their docstrings.
 
-python docs/make/site.py           writes build/site; a warning or a broken link ends it with 1
+python docs/make/site.py           writes build/site; a warning, a broken link or a missed phrase ends it with 1
 python docs/make/site.py --pages   writes what it is built from alone, build/pages and build/mkdocs.yml
 
 Pages stay where they are in the repository, so that their links hold there and here. Pages of parts and claims are not
@@ -84,6 +84,8 @@ HOW_TO = {
     "Coming from CleanRL": "docs/how-to/from-cleanrl.md",
     "Notebooks": "docs/how-to/notebooks.md",
     "GPUs": "docs/how-to/gpu.md",
+    "Recurrent policies": "docs/how-to/recurrent.md",
+    "Multi-agent": "docs/how-to/multi-agent.md",
     "Several devices": "docs/devices.md",
     "Workers": "docs/workers.md",
     "The command line": "docs/command-line.md",
@@ -101,7 +103,7 @@ HOW_TO = {
     "Agents that learn to write": "docs/language-agents.md",
     "Which problem comes next": "docs/problems.md",
     "From a log to a policy that answers": "docs/how-to/from-a-log.md",
-    "Learn from data": "docs/how-to/data.md",
+    "Learn from your own data": "docs/how-to/data.md",
     "Estimate a policy from a log": "docs/how-to/estimate.md",
     "Offline agents": "docs/offline.md",
     "Data sets of your own": "docs/data-sets.md",
@@ -208,8 +210,9 @@ def linked(texts: dict[str, str]) -> set[str]:
 
 
 def code_page(path: Path) -> str:
-    """Return a page that shows a file of code."""
-    return f"# {path.name}\n\n`{path.relative_to(ROOT)}`\n\n````{CODE[path.suffix]}\n{path.read_text()}\n````\n"
+    """Return a page that shows a file of code. Search leaves it out, so that pages of prose come first."""
+    head = f"---\nsearch:\n  exclude: true\n---\n# {path.name}\n\n`{path.relative_to(ROOT)}`"
+    return f"{head}\n\n````{CODE[path.suffix]}\n{path.read_text()}\n````\n"
 
 
 def api_pages() -> dict[str, str]:
@@ -401,7 +404,7 @@ def main() -> None:
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--config-file", str(BUILD / "mkdocs.yml")]
     if code := subprocess.run(command, cwd=BUILD).returncode:
         sys.exit(code)
-    if lines := broken(BUILD / "site"):
+    if lines := broken(BUILD / "site") + maker("search").missed_phrases(BUILD / "site"):
         sys.exit("\n".join(lines))
 
 

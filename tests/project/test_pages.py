@@ -23,7 +23,7 @@ assert PROGRAM is not None and PROGRAM.loader is not None
 notebooks = importlib.util.module_from_spec(PROGRAM)
 PROGRAM.loader.exec_module(notebooks)
 FILES = {"environment": "valley.py", "bonus": "far.py", "agent": "mellow.py"}  # of one's own, as the commands name them
-FILES |= {"change-a-loss": "my_loss.py", "change-a-critic": "my_critic.py"}
+FILES |= {"change-a-loss": "my_loss.py", "change-a-critic": "my_critic.py", "multi-agent": "meet.py"}
 PAGES = [DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
 APART = {"publish-a-part"}  # its files are a package: test_publish_page.py
 GATE = {"bonus", "notebooks"}

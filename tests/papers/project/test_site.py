@@ -175,6 +175,57 @@ def test_names_of_the_package_have_entries(site):
     assert all(f"heading: forage.{name}" in page for name in forage.__all__)
 
 
+def named_paths(tree, above=()):
+    """Return the titles on the way to each page that the tree gives a title."""
+    found = {}
+    for branch in (branch for branch in tree if isinstance(branch, dict)):
+        for title, below in branch.items():
+            path = (*above, title)
+            found |= {below: path} if isinstance(below, str) else named_paths(below, path)
+    return found
+
+
+def test_search_finds_the_page_on_each_phrase_by_its_titles(site, pages):
+    """Titles of all pages and their places in the tree, which come before any text, are ranked as the site does."""
+    search = site.maker("search")
+    paths = named_paths(site.navigation(pages | site.api_pages()))
+    texts = {page: re.sub(r"```.*?```", "", text, flags=re.DOTALL) for page, text in pages.items()}
+    sections = [
+        {"location": page.removesuffix(".md") + ".html", "title": title, "path": paths.get(page, ())}
+        for page, text in (texts | site.api_pages()).items()
+        for title in re.findall(r"^(?:#+|      heading:) (.+)$", text, re.MULTILINE)
+    ]
+    words = search.split_sections(sections)
+    assert len(words) > 1000 and len(search.PHRASES) == 6
+    for phrase, page in search.PHRASES.items():
+        assert search.rank_sections(phrase, words)[0] == f"{page}.html", phrase
+
+
+RANKED = [
+    {"location": "a", "title": "Noise", "text": "<p>Own environments are custom ones.</p>"},
+    {"location": "b", "title": "Customs", "text": "An environment."},
+    {"location": "c", "title": "Environments of your own, custom kind", "text": ""},
+    {"location": "d", "title": "A custom environment", "text": ""},
+    {"location": "e", "title": "Custom environments", "text": ""},
+    {"location": "f", "title": "Custom", "text": "Nothing of it."},
+    {"location": "g", "title": "Notes", "path": ["Custom", "Environments"], "text": ""},
+    {"location": "h", "title": "Custom environments", "text": "A custom environment."},
+]
+
+
+def test_search_ranks_as_zensical_does(site):
+    """Words are beginnings, all must occur; title, path, text; then more words, nearer, earlier; then more fields."""
+    search = site.maker("search")
+
+    def rank(query, *sections):
+        return "".join(search.rank_sections(query, search.split_sections(sections)))
+
+    assert rank("custom env", *RANKED) == "hedcbga" and rank("nothing else", *RANKED) == ""
+    near = {"location": "n", "title": "one 1 2 3 4 5 6 7 two one"}  # its first cluster ends before the nearer "one"
+    far = {"location": "f", "title": "one 1 2 3 4 5 6 7 8 two"}
+    assert rank("one two", near, far) == "fn"
+
+
 @pytest.mark.thorough
 def test_the_site_is_built_without_a_warning():
     for needed in ("zensical", "mkdocstrings_handlers.python"):
