@@ -14,7 +14,7 @@ from gymnasium import spaces
 from forage.config.part_data import from_config
 from forage.config.part_options import fields
 from forage.config.presets import ATARI, NORMALISED, SMALL_IMAGES, SMALL_PPO, Preset, presets_of
-from forage.config.registry import part_class, part_name, target_of
+from forage.config.registry import name_of_target, part_class, part_name, target_of
 from forage.core.ports import Agent, Behaviour, Memory, Rewards, Starts
 from forage.core.spaces import MixedSpace, Tokens, describe_space, is_bounded_box, observation_part
 from forage.core.types import Spec
@@ -122,17 +122,52 @@ class Defaults(NamedTuple):
 NO_DEFAULTS = Defaults({}, {}, "")
 
 
-def choose_defaults(agent: str, environment: str, spec: Spec, native: bool, given: dict[str, Any]) -> Defaults:
-    """Return the settings of the environment's preset if it has one, else those of the rule that fits its spec."""
-    known = preset(agent, environment)
+def choose_defaults(
+    agent: str, environment: str, spec: Spec, native: bool, given: dict[str, Any], cls: type | None = None
+) -> Defaults:
+    """Return the settings of the environment's preset if it has one, else those of the rule that fits its spec.
+
+    `cls`: the agent's class, if it is loaded already.
+    """
+    cls = cls or part_class("agent", agent)
+    named = nearest_named(agent, cls)
+    of = "" if named.agent == agent else f"{named.agent}'s "
+    known = preset(named.agent, environment)
     if known is not None:
-        why = f"preset for {known.pattern(environment)} ({known.source})"
-        return Defaults(known.settings, build_parts(known.parts, given), why)
-    found = rule(agent, spec, native)
+        why = f"{of}preset for {known.pattern(environment)} ({known.source})"
+        return Defaults(named.without_own(known.settings), build_parts(known.parts, given), why)
+    found = rule(named.agent, spec, native)
     if found is None:
-        return join_defaults(whole_episodes(agent, spec, given), of_checkpoint(agent, given))
-    why = f"settings for {found.what} ({found.source})"
-    return Defaults(fit_settings(found.settings, given), build_parts(found.parts, given), why)
+        return join_defaults(whole_episodes(cls, spec, given), of_checkpoint(cls, given))
+    why = f"{of}settings for {found.what} ({found.source})"
+    settings = named.without_own(fit_settings(found.settings, named.own_values | given))
+    return Defaults(settings, build_parts(found.parts, given), why)
+
+
+class NamedAgent(NamedTuple):
+    """The named agent whose defaults an agent takes."""
+
+    agent: str
+    own_values: dict[str, Any]  # attributes that a class of a person's own sets itself, which go before those defaults
+
+    def without_own(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Return the settings that the agent does not set itself."""
+        return {name: value for name, value in settings.items() if name not in self.own_values}
+
+
+def nearest_named(agent: str, cls: type) -> NamedAgent:
+    """Return the named agent whose defaults an agent takes: itself, or the nearest that its class inherits from.
+
+    So a change of PPO in a person's own file is compared with PPO under the same settings.
+    """
+    if target_of("agent", agent):
+        return NamedAgent(agent, {})
+    own: dict[str, Any] = {}
+    for base in cls.__mro__:
+        if name := name_of_target(f"{base.__module__}:{base.__qualname__}"):
+            return NamedAgent(name, own)
+        own = {**vars(base), **own}
+    return NamedAgent(agent, {})
 
 
 def missing_settings(agent: Agent, environment: str, spec: Spec, native: bool, given: Collection[str]) -> str:
@@ -141,11 +176,10 @@ def missing_settings(agent: Agent, environment: str, spec: Spec, native: bool, g
     An object does not show which options were set explicitly, so it keeps its class's defaults. `given`: ports with a
     part.
     """
-    name = part_name(agent)
-    if target_of("agent", name) is None:
-        return ""
-    under = choose_defaults(name, environment, spec, native, {})
-    usual = {field.name: field.default for field in fields(type(agent))}
+    name, cls = part_name(agent), type(agent)
+    is_own = target_of("agent", name) is None
+    under = choose_defaults(name, environment, spec, native, {}, cls)
+    usual = {field.name: field.default for field in fields(cls)}
     lost = [
         f"{field.replace('_', ' ')} {value}"
         for field, value in under.settings.items()
@@ -154,15 +188,16 @@ def missing_settings(agent: Agent, environment: str, spec: Spec, native: bool, g
     lost += [f"{port} {part_name(part)}" for port, part in under.parts.items() if port not in given]
     if not lost:
         return ""
+    named = f"'file.py:{cls.__name__}'" if is_own else repr(name)
     return (
-        f"{name} as an object keeps its class's defaults, without the {under.why}: {', '.join(lost)}; "
-        f"agent={name!r} with agent_options has both"
+        f"{cls.__name__ if is_own else name} as an object keeps its class's defaults, without "
+        f"{'' if is_own else 'the '}{under.why}: {', '.join(lost)}; agent={named} with agent_options has both"
     )
 
 
-def whole_episodes(agent: str, spec: Spec, given: dict[str, Any]) -> Defaults:
+def whole_episodes(cls: type, spec: Spec, given: dict[str, Any]) -> Defaults:
     """Rollouts as long as the longest episode, for agents that learn from whole ones."""
-    if not part_class("agent", agent).whole_episodes or spec.horizon is None or "rollout_length" in given:
+    if not cls.whole_episodes or spec.horizon is None or "rollout_length" in given:
         return NO_DEFAULTS
     return Defaults(
         {"rollout_length": spec.horizon}, {}, f"rollouts as long as an episode can be, {spec.horizon:,} steps"
@@ -187,13 +222,13 @@ ADAPTERS_RATE, WARMUP = 1e-4, 0.1
 """The learning rate of adapters of a downloaded model, and the share of the run in which a rate rises."""
 
 
-def of_checkpoint(agent: str, given: dict[str, Any]) -> Defaults:
+def of_checkpoint(cls: type, given: dict[str, Any]) -> Defaults:
     """Return the learning rate of a language agent that begins from a downloaded model, and its warm-up.
 
     The agents' own rate is for models of a million weights; TRL 1.16 has 1e-6 for GRPO and DPO, 2e-5 for supervised
     fine-tuning, and 1e-4 for adapters.
     """
-    rate, model = getattr(part_class("agent", agent), "checkpoint_rate", None), given.get("model")
+    rate, model = getattr(cls, "checkpoint_rate", None), given.get("model")
     if rate is None or not isinstance(model, str):
         return NO_DEFAULTS
     from forage.nn.language.peft import split_source  # JAX's networks, which no other agent's defaults need
@@ -364,7 +399,8 @@ def default_steps(agent: Agent, environment: str, spec: Spec, native: bool, sugg
 
     If the agent was `suggested` too, a preset's steps are cut to the maximum of `LENGTHS`.
     """
-    length, known = length_for(agent, spec, native), preset(part_name(agent), environment)
+    known = preset(nearest_named(part_name(agent), type(agent)).agent, environment)
+    length = length_for(agent, spec, native)
     if known is not None and not (suggested and known.steps > length.most):
         return known.steps, "as its preset has it"
     if known is not None:

@@ -339,7 +339,7 @@ def choose_agent(
         agent = agent._replace(options={**agent.options, **options})
         given, defaults = agent.checked_options(), NO_DEFAULTS
         if not agent.is_complete:
-            defaults = choose_defaults(agent.name, world.name, world.spec, world.native, given)
+            defaults = choose_defaults(agent.name, world.name, world.spec, world.native, given, agent.cls)
             if isinstance(memory := parts.get("memory"), DataSet) and world.config.keys() & {"data", "evaluates"}:
                 in_memory = formats.kind_of(Path(memory.file).expanduser()) != "folder"
                 defaults = join_defaults(defaults, of_arrays(agent.name, world.spec, in_memory, given))

@@ -3,7 +3,9 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
+import equinox
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -13,7 +15,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.config import part_options, registry
 from forage.config.checks import check_sizes
-from forage.config.defaults import choose_defaults, of_arrays
+from forage.config.defaults import choose_defaults, default_steps, missing_settings, of_arrays
 from forage.config.resolve import from_config, resolve
 from forage.core.columns import Column, Columns
 from forage.core.types import ForageError, Spec
@@ -63,6 +65,44 @@ def test_an_object_says_which_settings_it_lacks():
     assert resolve(named, "CartPole-v1").left_out == ""  # nothing of it is lacking
     assert resolve(replace(named, learning_rate=0.5), "CartPole-v1").left_out == ""
     assert from_config(setup.config()).left_out == ""  # a run that goes on is what it was
+
+
+class SmoothPPO(PPO):
+    """A change of PPO that sets none of its options."""
+
+    smooth: float = 0.1  # weight of a term
+
+
+class SlowPPO(SmoothPPO):
+    """A change of a change, with options of its own."""
+
+    learning_rate: float = 1e-5
+    num_envs: int = equinox.field(static=True, default=4)
+    initial_log_std: ClassVar[float] = 0.0  # no option
+
+
+def test_a_class_of_ones_own_has_the_defaults_of_the_agent_that_it_changes():
+    """So that both are compared under the same settings; what the class sets itself stands."""
+    spec = Spec("Pendulum-v1", spaces.Box(-1, 1, (3,)), spaces.Box(-2, 2, (1,)))
+    known = choose_defaults("ppo", "Pendulum-v1", spec, True, {})
+    own = choose_defaults("mine.py:SmoothPPO", "Pendulum-v1", spec, True, {}, SmoothPPO)
+    assert own.settings == known.settings and own.why == f"ppo's {known.why}"
+    slow = choose_defaults("mine.py:SlowPPO", "Pendulum-v1", spec, True, {}, SlowPPO)
+    assert slow.settings == {name: value for name, value in known.settings.items() if name != "learning_rate"}
+
+    ruled = choose_defaults("mine.py:SlowPPO", "Mine", spec, False, {}, SlowPPO)
+    assert ruled.settings | {"why": ruled.why.partition(" (")[0]} == {
+        "rollout_length": 512,  # as many transitions in 4 environments as the rule's in 8
+        "minibatches": 32,
+        "final_learning_rate": 1.0,
+        "epochs": 10,
+        "entropy_coefficient": 0.0,
+        "why": "ppo's settings for vectors and actions beyond [-1, 1]",
+    }
+    assert default_steps(SmoothPPO(), "Pendulum-v1", spec, True, False)[1] == "as its preset has it"
+    said = missing_settings(SmoothPPO(), "Pendulum-v1", spec, True, ())
+    assert said.startswith("SmoothPPO as an object keeps its class's defaults, without ppo's preset for Pendulum")
+    assert said.endswith("agent='file.py:SmoothPPO' with agent_options has both")
 
 
 def test_a_bonus_stands_beside_what_the_preset_makes_of_the_reward():

@@ -190,6 +190,9 @@ def test_an_open_comparison_says_at_least_how_many_seeds_and_how_often_one_wins(
 def test_labels_are_the_shortest_ends_of_paths_that_differ(lying):
     ppo = [lying(f"{folder}/same") for folder in ("one", "two")]
     assert run_labels([Run(run) for run in ppo]) == ["one/same", "two/same"]
+    own = [Run(run) for run in ppo]
+    own[1].config["agent"]["part"] = "/home/ada/idea.py:SmoothPPO"
+    assert run_labels(own) == ["ppo", "SmoothPPO"]
 
 
 def test_steps_of_a_run_from_data_are_updates(lying):

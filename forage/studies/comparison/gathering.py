@@ -244,9 +244,12 @@ def in_words(value: Any) -> str:
 
 
 def run_labels(runs: Sequence[Run]) -> list[str]:
-    """Return the agents' names if they differ, else the directories', else the ends of their paths that differ."""
+    """Return the agents' names if they differ, else the directories', else the ends of their paths that differ.
+
+    A class of a person's own is named without its file, as in a run's own lines.
+    """
     parts = [run.directory.resolve().parts for run in runs]
-    found = [run.config["agent"]["part"] for run in runs]
+    found = [run.config["agent"]["part"].rpartition(":")[2] for run in runs]
     for length in range(1, max(map(len, parts)) + 1):
         if len(set(found)) == len(found):
             break
