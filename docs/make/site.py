@@ -317,6 +317,7 @@ def configuration(pages: Iterable[str]) -> dict[str, Any]:
         "site_dir": "site",
         "use_directory_urls": False,  # pages open from a folder, without a server
         "extra_css": ["site.css"],
+        "extra_javascript": ["search-in-folder.js"],
         "theme": {
             "name": "material",
             "font": False,  # the reader's own, so that nothing is asked of others' servers
@@ -365,6 +366,7 @@ def stage() -> None:
         (pages / name).parent.mkdir(parents=True, exist_ok=True)
         (pages / name).write_text(text)
     (pages / "site.css").write_text(STYLE)
+    shutil.copyfile(Path(__file__).with_name("search.js"), pages / "search-in-folder.js")
     (BUILD / "mkdocs.yml").write_text(json.dumps(configuration(texts), indent=1))  # all JSON is YAML
 
 
@@ -396,6 +398,11 @@ def broken(site: Path) -> list[str]:
     return lines
 
 
+def write_index_as_script(site: Path) -> None:
+    """Write the search's index as a script too, as pages that are opened from a folder cannot read JSON."""
+    (site / "search.js").write_text(f"var __index = {(site / 'search.json').read_text()}")
+
+
 def main() -> None:
     stage()
     if "--pages" in sys.argv:
@@ -404,6 +411,7 @@ def main() -> None:
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--config-file", str(BUILD / "mkdocs.yml")]
     if code := subprocess.run(command, cwd=BUILD).returncode:
         sys.exit(code)
+    write_index_as_script(BUILD / "site")
     if lines := broken(BUILD / "site") + maker("search").missed_phrases(BUILD / "site"):
         sys.exit("\n".join(lines))
 

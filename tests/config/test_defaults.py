@@ -82,7 +82,7 @@ class SlowPPO(SmoothPPO):
 
 
 def test_a_class_of_ones_own_has_the_defaults_of_the_agent_that_it_changes():
-    """So that both are compared under the same settings; what the class sets itself stands."""
+    """So that both are compared under the same settings; options that the class sets itself stay."""
     spec = Spec("Pendulum-v1", spaces.Box(-1, 1, (3,)), spaces.Box(-2, 2, (1,)))
     known = choose_defaults("ppo", "Pendulum-v1", spec, True, {})
     own = choose_defaults("mine.py:SmoothPPO", "Pendulum-v1", spec, True, {}, SmoothPPO)

@@ -233,3 +233,4 @@ def test_the_site_is_built_without_a_warning():
     made = subprocess.run([sys.executable, "docs/make/site.py"], cwd=ROOT, capture_output=True, text=True)
     assert made.returncode == 0, made.stdout + made.stderr
     assert "Trains an agent" in (ROOT / "build" / "site" / "docs" / "api" / "index.html").read_text()
+    assert (ROOT / "build" / "site" / "search.js").read_text().startswith("var __index = {")
