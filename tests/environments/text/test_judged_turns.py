@@ -1,14 +1,18 @@
 """Reward functions judge conversations: prompts with tools, games, and a person's own environments, as in TRL."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from forage.core.errors import ForageError
+from forage.core.loading import load_named
 from forage.environments.text.environment import TextEnvironment
 from forage.environments.text.own import scoring
 
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "coming-from-trl.md"
 CALL = "<call>calculator: 2 + 3</call>"
 seen: list[dict] = []
 
@@ -197,3 +201,16 @@ def test_environments_reach_functions_in_another_process(tmp_path):
     with pytest.raises(ForageError, match=r"mine.py:look looks at environments, and these cannot be copied"):
         say(environment, "")
     environment.close()
+
+
+def test_the_example_of_the_page_is_short_and_judges_messages(tmp_path, monkeypatch):
+    """`tests/project/test_pages.py` runs its commands."""
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (block,) = (one for one in blocks if "shop.py" in one)
+    assert len(list(filter(str.strip, block.splitlines()))) <= 15
+    exec(block, {"json": json, "Path": Path})
+    paid, looked = (load_named(f"shop.py:{name}") for name in ("paid", "looked"))
+    result = {"role": "tool", "name": "price", "content": "3.5"}
+    said = [[{"role": "assistant", "content": "3.5"}], [result, {"role": "assistant", "content": "3"}]]
+    assert paid(said, ["3.5", "3.5"]) == [1, 0] and looked(said) == [0, 0.2]
