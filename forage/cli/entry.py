@@ -40,6 +40,8 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
                                      RUN writes a trained run's transitions, forage data convert IN OUT converts
                                      foreign files, forage data label FILE adds missing rewards or actions, and
                                      forage data show FILE describes one
+  forage data describe TABLE         list all that is wrong with a log (.csv, .parquet), and write how to read it;
+                                     then forage train iql --data TABLE learns from it
   forage estimate RUN --data FILE    estimate the value of a policy from a log of another one, with its interval
   forage select RUN ... --data FILE  judge off-policy estimates by the policies that they select (SharpeRatio@k)
   forage report RUN ...              one HTML page about runs: curves, scores, profiles, settings, films

@@ -195,7 +195,7 @@ def check_encoder(cls: Any, space: Any) -> None:
     """Raise `ForageError` for a class of the user that is no encoder of observations of this space."""
     name = getattr(cls, "__qualname__", repr(cls))
     contract = (
-        "an encoder is an equinox.Module made by Class(key, observation_space), with size, its number of features"
+        "an encoder is an equinox.Module made by Class(key, observation_space), and makes a vector of an observation"
     )
     try:
         found = jax.eval_shape(lambda: Own(cls, prng.key(0), space))

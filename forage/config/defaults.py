@@ -337,8 +337,14 @@ SUGGESTIONS: tuple[Suggestion, ...] = (
     ),
     Suggestion(
         "ppo",
-        lambda spec, native: not native,
+        lambda spec, native: not native and isinstance(spec.action_space, spaces.Discrete | spaces.MultiDiscrete),
         "on the host: PPO learns at least as much as DQN there, and steps several environments side by side",
+    ),
+    Suggestion(
+        "ppo",
+        lambda spec, native: not native,
+        "on the host: PPO takes choices and numbers, with bounds or without, and steps several environments side by "
+        "side",
     ),
     Suggestion(
         "ppo",

@@ -513,7 +513,8 @@ def fit_dtype(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
             entry = tuple(np.argwhere((value < low) | (value > high))[0].tolist())
             where = f" at entry {entry[0] if len(entry) == 1 else entry}" if entry else ""
             raise ValueError(f"{value[entry]}{where} does not fit into {dtype}")
-    return value.astype(dtype)
+    with np.errstate(over="ignore"):  # infinity, which is refused by whoever learns from it
+        return value.astype(dtype)
 
 
 def is_bounded_box(space: spaces.Space[Any]) -> bool:

@@ -28,6 +28,7 @@ from forage.core.spaces import (
     Entries,
     Tokens,
     describe_space,
+    example,
     has_no_numbers,
     is_read_raw,
     offset_of,
@@ -141,8 +142,8 @@ class Parts(equinox.Module):
 class Own(equinox.Module):
     """An encoder of a person's own: an Equinox module `Class(key, observation_space)`.
 
-    It has `size`, the number of features, and makes them of one observation when it is called. What is no array in it,
-    such as its functions, is kept apart, so that all of JAX applies.
+    It makes a vector of features of one observation when it is called; its `size`, if it has one, is their number.
+    What is no array in it, such as its functions, is kept apart, so that all of JAX applies.
     """
 
     arrays: PyTree[Array]
@@ -153,7 +154,10 @@ class Own(equinox.Module):
         module = cls(key, space)
         if not isinstance(module, equinox.Module):  # its numbers would be constants, and never learned
             raise TypeError(f"{type(module).__name__} is no equinox.Module")
-        self.size = int(getattr(module, "size"))  # noqa: B009
+        if (size := getattr(module, "size", None)) is None:
+            features = jax.eval_shape(module, example(space))  # pyrefly: ignore[bad-argument-type]
+            size = math.prod(features.shape)
+        self.size = int(size)
         self.arrays, self.rest = equinox.partition(module, equinox.is_inexact_array)
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, " features"]:

@@ -333,7 +333,8 @@ class Session:
         began = time.monotonic()
         for callback in self.callbacks:
             try:
-                callback(View(self, row))
+                if callback(View(self, row)) is False:
+                    self.stopped = self.stopped or "a callback returned False"
             except Exception as error:
                 self.save(quietly=True)
                 if isinstance(error, ForageError):

@@ -15,9 +15,10 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.config import part_options, registry
 from forage.config.checks import check_sizes
-from forage.config.defaults import choose_defaults, default_steps, missing_settings, of_arrays
+from forage.config.defaults import choose_defaults, default_steps, missing_settings, of_arrays, suggest
 from forage.config.resolve import from_config, resolve
 from forage.core.columns import Column, Columns
+from forage.core.spaces import MixedSpace
 from forage.core.types import ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers.together import EnvironmentCopies
@@ -196,6 +197,15 @@ def test_without_a_preset_the_spec_decides():
         assert found == (deviation and np.log(deviation)), high
     setup = resolve("ppo", "MountainCar-v0", agent_options={"learning_rate": 0.1, "minibatches": 2})
     assert (setup.agent.learning_rate, setup.agent.minibatches) == (0.1, 2)
+
+
+def test_the_reason_for_an_agent_is_of_its_actions():
+    choice, number = spaces.Discrete(3), spaces.Box(-np.inf, np.inf, (1,))
+    push = spaces.Box(0, 1, (2,))
+    mixed = MixedSpace(spaces.MultiDiscrete([3]), push, spaces.Dict(go=choice, push=push))
+    for actions, why in ((choice, "at least as much as DQN"), (number, "choices and numbers"), (mixed, "choices and")):
+        agent, said = suggest(Spec("Own", spaces.Box(-1, 1, (2,)), actions), native=False)
+        assert agent == "ppo" and why in said
 
 
 def test_an_agents_name_is_looked_up_once(monkeypatch):

@@ -57,6 +57,7 @@ def test_a_table_is_profiled_and_described(tmp_path):
     words = "\n".join(map(str, found.faults))
     assert "1 rows have no stock, first in line 4" in words and "1 rows have no profit, first in line 6" in words
     assert not any(fault.fatal for fault in found.faults) and found.columns["order"].names == ("large", "none", "small")
+    assert any(line.split()[0] == "closed" and "blank, which is no, in 6 rows" in line for line in found.lines())
     again = read_description(path)
     assert again.observation == ("stock", "promo", "weekday") and again.time == "day" and again.lossy
     assert again.columns["stock"].missing == "last" and again.columns["profit"].missing == "cut"

@@ -29,6 +29,25 @@ class Short(Sines):
         return super().__call__(observation)[:3]
 
 
+class Plain(equinox.Module):
+    """Does not declare how many features it gives."""
+
+    linear: equinox.nn.Linear
+
+    def __init__(self, key, observation_space):
+        self.linear = equinox.nn.Linear(observation_space.shape[0], 5, key=key)
+
+    def __call__(self, observation):
+        return jnp.tanh(self.linear(observation))
+
+
+class Single(Plain):
+    """Gives one number where a vector is asked for."""
+
+    def __call__(self, observation):
+        return super().__call__(observation).sum()
+
+
 class NoModule:
     """Features of weights that no optimiser sees."""
 

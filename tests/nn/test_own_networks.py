@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from gymnasium.spaces import Box
+from my_networks import Plain, Sines
 from small import PPO, REPLAY
 from tiers import first, gate_cases
 
@@ -18,6 +20,7 @@ from forage.config.resolve import from_config, resolve
 from forage.config.saved import load_policy
 from forage.core.ports import ActInputs
 from forage.core.types import ForageError
+from forage.nn.encoders import Own
 from forage.nn.layers import MLP, activation
 from forage.nn.own import OwnCritic
 
@@ -52,6 +55,11 @@ def test_an_encoder_of_ones_own(name):
     encoder = network.torsos.encoder if name == "ppo" else getattr(network, "torso", network).encoder
     assert encoder.arrays.linear.weight.shape[-2:] == (6, {"ppo": 4, "dqn": 4, "sac": 3, "td3": 3}[name])
     assert all(equinox.is_inexact_array(leaf) for leaf in jax.tree.leaves(network))
+
+
+def test_the_features_of_an_encoder_are_counted_where_it_has_no_size():
+    for cls, size in ((Plain, 5), (Sines, 6)):
+        assert Own(cls, jax.random.key(0), Box(-1, 1, (4,))).size == size
 
 
 @pytest.mark.thorough
@@ -147,6 +155,7 @@ def test_optimisers_of_optax(optimiser):
         ("ppo", {"optimiser": "clip"}, "no optimiser 'clip'"),
         ("sac", {"optimiser": f"{FILE}:swish"}, "is no optimiser here"),
         ("ppo", {"encoder": f"{FILE}:Short"}, r"features of shape \(3,\), and its size is 6"),
+        ("ppo", {"encoder": f"{FILE}:Single"}, r"Single gives features of shape \(\), and its size is 1; .* a vector"),
         ("td3", {"encoder": f"{FILE}:Keyless"}, "Keyless cannot encode"),
         ("ppo", {"encoder": f"{FILE}:NoModule"}, "NoModule cannot encode .*: TypeError: NoModule is no equinox.Module"),
         ("ppo", {"encoder": f"{FILE}:Silent"}, "Silent cannot encode .*: AssertionError: no message"),

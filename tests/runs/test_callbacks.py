@@ -1,5 +1,8 @@
 """A person's own function looks at a run while it trains, stops it, or fails, and the run stands."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 import small
@@ -8,6 +11,7 @@ from small import differing_files
 import forage
 from forage.core.types import ForageError
 from forage.runs.run import Run
+from forage.runs.session import Session
 
 small.keep_compiled()
 
@@ -43,6 +47,16 @@ def test_a_callback_sees_stops_and_leaves_no_trace(environment, tmp_path):
     whole = small.train(tmp_path / "whole", environment=environment)
     assert Run(run.directory).evaluation["steps"] == 160
     assert differing_files(run.checkpoints[-1], whole.checkpoints[-1]) == []
+
+
+def test_false_from_a_callback_stops_the_run(tmp_path):
+    """As in Stable-Baselines3; other values, such as those of a lambda, stop nothing."""
+    runner, setup = SimpleNamespace(steps=32), SimpleNamespace(members=[])
+    session: Any = SimpleNamespace(runner=runner, setup=setup, directory=tmp_path, stopped="", calling=0.0)
+    for callback, reason in ((lambda run: 0, ""), (lambda run: run.steps < 32, "a callback returned False")):
+        session.callbacks = [callback]
+        Session.call_back(session, {})
+        assert session.stopped == reason
 
 
 def test_an_exception_saves_first(tmp_path):

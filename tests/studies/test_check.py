@@ -96,6 +96,16 @@ class Raises(Sound):
         return super().step(action)
 
 
+class Mute(Sound):
+    def step(self, action):
+        raise ValueError
+
+
+class Exits(Sound):
+    def step(self, action):
+        raise SystemExit(3)
+
+
 class OldStep(Sound):
     def step(self, action):
         return super().step(action)[:4]
@@ -144,6 +154,8 @@ def test_a_sound_environment_is_said_to_be_sound():
         (Endless, "episodes", "none has ended in 100 steps, and it declares no limit; give it one, as with --wrap"),
         (NotANumber, "reward", "the reward was nan at step 7"),
         (Raises, "contract", "at step 5 it raised ValueError: no such place"),
+        (Mute, "contract", "at step 1 it raised ValueError: no message; it must not"),
+        (Exits, "contract", "at step 1 it called sys.exit(3), which ends the whole run; raise an error"),
         (OldStep, "contract", "at step 1 it returned 4 values from step; it should return (observation, reward,"),
         (OnceSound, "copies", "a second copy fails with RuntimeError: the port is taken"),
     ],

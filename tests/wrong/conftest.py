@@ -40,6 +40,14 @@ class NoSpaces(gymnasium.Env):
     pass
 
 
+class NoneSpace(Base):
+    observation_space = None
+
+
+class ListSpace(Base):
+    action_space = [0, 1]
+
+
 class NoParts(Base):
     action_space = gymnasium.spaces.Dict()
 

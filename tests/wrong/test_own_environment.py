@@ -11,7 +11,12 @@ WRONG = [
         "function mine.py:two could not be called with a number of environments: .* takes that number",
     ),
     ("train ppo mine.py:Plain", "mine.py:Plain is not an environment; a subclass of"),
-    ("train ppo mine.py:NoSpaces", "mine.py:NoSpaces could not be made: .* no attribute 'observation_space'"),
+    (
+        "train ppo mine.py:NoSpaces",
+        "mine.py:NoSpaces has no observation_space; it should be a space of Gymnasium",
+    ),
+    ("check mine.py:NoneSpace", "mine.py:NoneSpace has no observation_space; it should be a space of Gymnasium"),
+    ("train mine.py:ListSpace", "mine.py:ListSpace has a list as action_space; it should be a space of Gymnasium"),
     ("train ppo mine.py:NoParts", r"mine.py:NoParts has actions in Dict\(\), which has no parts; give it some"),
     ("train sac mine.py:Open", r"SAC needs choices beside numbers with bounds, .* -inf to 1 in push; try ppo or a2c"),
     ("train dqn mine.py:Open", r"DQN needs a Discrete action space, and .* has Dict\(go: Discrete\(2\), .*; try ppo"),

@@ -63,6 +63,8 @@ class TableProfile:
         wide = min(32, max(map(len, self.columns)))
         for name, column in self.columns.items():
             gaps = f"; {column.missing:,} missing" if column.missing else ""
+            if column.missing and name in (self.reading.terminated, self.reading.truncated):
+                gaps = f"; blank, which is no, in {column.missing:,} rows"
             kind = self.reading.columns[name].kind if name in self.reading.columns else column.kind
             said.append(f"  {name:<{wide}} {kind:<9} {self.role(name):<14} {column.range_words()}{gaps}")
         if self.faults:

@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 from gymnasium.wrappers.utils import RunningMeanStd
 
-from forage.core.errors import ForageError
+from forage.core.errors import ForageError, words_of
 from forage.core.host import HostEnvironment, Misfit
 from forage.core.spaces import describe_space
 from forage.core.types import Spec
@@ -184,13 +184,15 @@ def look_at_environment(
         findings += player.findings() if isinstance(player, Vector) else []
         findings += of_seeds(player, record, seed, again)
         findings.append(speed_of(player, taken))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if isinstance(error, Misfit):
             words = f"it {error.message}; {error.should}"
         elif isinstance(error, ForageError):
             words = str(error).rstrip(".")
+        elif isinstance(error, SystemExit):
+            words = f"it called sys.exit({error.code!r}), which ends the whole run; raise an error, or end the episode"
         else:
-            words = f"it raised {type(error).__name__}: {error}; it must not for any action of its space"
+            words = f"it raised {words_of(error)}; it must not for any action of its space"
         when = "in reset" if record is None else f"at step {taken + 1}"
         findings += [*watch.findings(whole=False), Finding(WRONG, "contract", f"{when} {words}")]
         return f"stopped {when}, with random actions, seed {seed}", findings, None, None

@@ -41,7 +41,9 @@ class Layout:
             value = self._array(observation, path, step, index)
             if value.shape != shape:
                 raise self._wrong(path, index, step, f"{value.dtype}{list(value.shape)}", f"{dtype}{list(shape)}")
-            arrays[path][index if row is None else row] = self._fit_leaf(value, path, dtype, sizes, step, index)
+            fitted = self._fit_leaf(value, path, dtype, sizes, step, index)
+            with np.errstate(over="ignore"):  # infinity, which is refused with its place later
+                arrays[path][index if row is None else row] = fitted
 
     def read_batch(self, batch: Any, step: int) -> Arrays:
         """Return a batch of observations, each leaf `[env, ...]`, in new arrays. Raise as `write` does."""
@@ -50,7 +52,8 @@ class Layout:
             value, whole = self._array(batch, path, step), (self.num_envs, *shape)
             if value.shape != whole:
                 raise self._wrong(path, None, step, f"{value.dtype}{list(value.shape)}", f"{dtype}{list(whole)}")
-            arrays[path] = np.array(self._fit_leaf(value, path, dtype, sizes, step), dtype)
+            with np.errstate(over="ignore"):
+                arrays[path] = np.array(self._fit_leaf(value, path, dtype, sizes, step), dtype)
         return arrays
 
     def _array(self, observation: Any, path: Path, step: int, index: int | None = None) -> np.ndarray:

@@ -81,7 +81,17 @@ def make_single(
         # In the spec, where no option's name can be one of `gymnasium.make`'s.
         spec = dataclasses.replace(spec, kwargs={**spec.kwargs, **mode, **own})
         env = gymnasium.make(spec, max_episode_steps=max_episode_steps, disable_env_checker=True)
+    require_spaces(env)
     return wrap_plain(wrap(leave_out(env, without), around), flatten)
+
+
+def require_spaces(env: gymnasium.Env[Any, Any]) -> None:
+    """Raise `Misfit` for an environment without spaces, or with other objects in their place."""
+    for name in ("observation_space", "action_space"):
+        space = getattr(env, name, None)
+        if not isinstance(space, gymnasium.Space):
+            kind = "no" if space is None else f"a {type(space).__name__} as"
+            raise Misfit(f"has {kind} {name}", "it should be a space of Gymnasium, such as spaces.Discrete(3)")
 
 
 def horizon(env: Any) -> int | None:
