@@ -83,8 +83,8 @@ def check_greedy(policy: Policy) -> None:
     """Raise `ForageError` for a policy that was scored with sampled actions, as a file acts greedily."""
     if policy.sampled:
         raise ForageError(
-            f"This {type(policy.agent).__name__} was scored with sampled actions, and a file acts greedily; "
-            f'forage.load(RUN, actions="greedy").export(...) says that you want that.'
+            f"This {type(policy.agent).__name__} was scored with sampled actions, and a file acts greedily; if you "
+            f'want that, add --actions greedy, or in Python forage.load(RUN, actions="greedy").'
         )
 
 
@@ -224,6 +224,7 @@ NUMPY: dict[str, tuple[str, Callable[[Operation], dict[str, Any]]]] = {
     "stack": ("stack", lambda o: {"axis": o.params["axis"]}),
     "gather": ("gather", _gather),
     "concatenate": ("concatenate", lambda o: {"axis": o.params["dimension"]}),
+    "unstack": ("unstack", lambda o: {"axis": o.params["axis"]}),  # of JAX 0.12 and later
     "split": ("split", lambda o: {"sizes": list(o.params["sizes"]), "axis": o.params["axis"]}),
     "slice": ("slice", _slice),
     "reduce_sum": ("sum", _axes),

@@ -356,6 +356,11 @@ def _split(x: Any, sizes: list[int], axis: int) -> Any:
     return parts if len(parts) > 1 else parts[0]
 
 
+def _unstack(x: Any, axis: int) -> Any:
+    parts = list(np.moveaxis(x, axis, 0))
+    return parts if len(parts) > 1 else parts[0]
+
+
 def _slice(x: Any, start: list[int], limit: list[int], strides: list[int]) -> Any:
     return x[tuple(slice(*each) for each in zip(start, limit, strides, strict=True))]
 
@@ -404,6 +409,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "stack": lambda *parts, axis: np.stack(parts, axis),
     "gather": _gather,
     "split": _split,
+    "unstack": _unstack,
     "slice": _slice,
     "sum": lambda x, axes: np.sum(x, tuple(axes), dtype=x.dtype),
     "largest": lambda x, axes: np.max(x, tuple(axes)),

@@ -5,6 +5,8 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +21,7 @@ from forage.core.columns import Column, Columns
 from forage.core.spaces import MixedSpace, Tokens, from_json, to_json
 from forage.core.types import ForageError, Spec
 from forage.environments import make, spec_of
-from forage.loop.export import by_columns
+from forage.loop.export import by_columns, in_numpy
 from forage.loop.manifest import describe_policy, split_columns
 from forage.loop.plain import OPERATIONS, PlainPolicy, decode_columns, encode_columns
 from forage.loop.policy import Policy
@@ -254,6 +256,15 @@ def test_lookups_in_numpy():
     np.testing.assert_array_equal(OPERATIONS["gather"](table, indices, axes=[1], rest=[0, 3]), table[:, [[1, 0]]])
     beyond = OPERATIONS["gather"](table, np.array([[9, -1]]), axes=[0, 1], rest=[1])
     np.testing.assert_array_equal(beyond, table[1:, 0])
+
+
+def test_an_array_is_unstacked_in_numpy():
+    """JAX 0.12 has an operation for `first, second = array`, and earlier ones have slices."""
+    operation: Any = SimpleNamespace(primitive=SimpleNamespace(name="unstack"), params={"axis": 1}, inputs=[])
+    name, options = in_numpy(operation)
+    first, second = OPERATIONS[name](np.array([[1, 2], [3, 4], [5, 6]]), **options)
+    assert first.tolist() == [1, 3, 5] and second.tolist() == [2, 4, 6]
+    assert OPERATIONS[name](np.array([[1], [3]]), **options).tolist() == [1, 3]  # the only one, as of a split
 
 
 def test_plain_numpy_remembers_until_reset(tmp_path):

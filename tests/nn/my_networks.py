@@ -30,7 +30,7 @@ class Short(Sines):
 
 
 class Plain(equinox.Module):
-    """Does not declare how many features it gives."""
+    """Declares no size."""
 
     linear: equinox.nn.Linear
 
@@ -42,7 +42,7 @@ class Plain(equinox.Module):
 
 
 class Single(Plain):
-    """Gives one number where a vector is asked for."""
+    """Gives one number, and no vector."""
 
     def __call__(self, observation):
         return super().__call__(observation).sum()

@@ -50,7 +50,7 @@ def test_a_callback_sees_stops_and_leaves_no_trace(environment, tmp_path):
 
 
 def test_false_from_a_callback_stops_the_run(tmp_path):
-    """As in Stable-Baselines3; other values, such as those of a lambda, stop nothing."""
+    """As in Stable-Baselines3; the values of other lambdas do not stop it."""
     runner, setup = SimpleNamespace(steps=32), SimpleNamespace(members=[])
     session: Any = SimpleNamespace(runner=runner, setup=setup, directory=tmp_path, stopped="", calling=0.0)
     for callback, reason in ((lambda run: 0, ""), (lambda run: run.steps < 32, "a callback returned False")):
