@@ -2,8 +2,9 @@
 
 Zheng, Xing, Gu, Liang, Qu, Zhou, Li, Wen, Lin, Huang, Liu, Zhang, Ma (2025), "First Return, Entropy-Eliciting Explore",
 arXiv 2507.07017. An answer is cut at its K most uncertain tokens into states S_1 ... S_K; S_0 is the prompt. M answers
-go on from each state, and a group of them is compared as in GRPO. With V(S_j) the mean reward of the group, advantages
-are scaled down where a state is better than the one before it, and up where it is worse:
+go on from each state, and a group of them is compared as in GRPO. With V(S_j), the share of the group whose reward is
+above its mean (or, with `--state-value mean`, its mean reward), advantages are scaled down where a state is better than
+the one before it, and up where it is worse:
 
     A = (r - mean r) / exp(V(S_j) - V(S_{j-1})),    of the prompt: (r - mean r) / exp(1 - V(S_0))
 
@@ -25,9 +26,11 @@ import equinox
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from forage.core.ports.needs import Unused
+from forage.core.ports.needs import Choices, Unused
 from forage.core.ranges import Range, Ranges
 from forage_papers.agents.language.trees.base import Tree, TreeAgent
+
+VALUES = ("above-mean", "mean")
 
 
 class FR3E(TreeAgent):
@@ -35,6 +38,7 @@ class FR3E(TreeAgent):
 
     example: ClassVar[str] = "forage train fr3e text:countdown --env.branches true"
     ranges: ClassVar[Ranges] = {**TreeAgent.ranges, "modulation": Range(0)}
+    choices: ClassVar[Choices] = {**TreeAgent.choices, "state_value": VALUES}
     unused: ClassVar[Unused] = {"overlong_buffer kl_placement": "FR3E has its own advantages"}
 
     clip_low: float | None = 0.22  # how far below 1 a ratio is followed
@@ -45,13 +49,16 @@ class FR3E(TreeAgent):
         static=True, default="drop"
     )  # groups whose answers are all equally right are kept, or
     # dropped
+    state_value: str = equinox.field(static=True, default="above-mean")  # V of a state: the share of its group with a
+    # reward above the mean, as in the authors' program, or the mean
     modulation: float = 1.0  # how strongly a difference of values scales advantages; 0: not
 
     def credit(self, tree: Tree) -> tuple[Float[Array, "depth prompt answer #new"], Array]:
         shape = tree.reward.shape
         outcome = tree.reward if tree.outcome is None else tree.outcome
         advantage, weight = self.answer_advantages(*(x.reshape(-1, shape[-1]) for x in (tree.reward, outcome)))
-        value = tree.reward.mean(-1)
+        above = (advantage.reshape(shape) > 0).mean(-1)
+        value = above if self.state_value == "above-mean" else tree.reward.mean(-1)
         before = jnp.concatenate([2 * value[:1] - 1, value[:-1]])  # of the prompt: so that the difference is 1 - V
         scale = jnp.exp(-self.modulation * (value - before))
         weight = jnp.broadcast_to(weight, (shape[0] * shape[1], shape[-1])).reshape(shape)

@@ -52,11 +52,13 @@ def test_vine_ppo_by_hand():
 
 
 def test_fr3e_by_hand():
-    """Values 1/2, 1 and 1/2; the second group has one reward and is dropped."""
+    """Values 1/2, 1 and 1/2 or, of those above the mean, 1/2, 0 and 1/2; the second group is dropped."""
     told = tree([[1, 0], [1, 1], [0, 1]], [1, 3])
-    advantage, weight = FR3E(model=model(), num_envs=2, group_size=2, rollout_length=3).credit(told)
-    np.testing.assert_allclose(advantage[0, 0, :, 0], np.exp(-0.5) * np.array([0.5, -0.5]), rtol=1e-5)
-    np.testing.assert_allclose(advantage[2, 0, :, 0], np.exp(0.5) * np.array([-0.5, 0.5]), rtol=1e-5)
+    for value, last in (("mean", 0.5), ("above-mean", -0.5)):
+        agent = FR3E(model=model(), num_envs=2, group_size=2, rollout_length=3, state_value=value)
+        advantage, weight = agent.credit(told)
+        np.testing.assert_allclose(advantage[0, 0, :, 0], np.exp(-0.5) * np.array([0.5, -0.5]), rtol=1e-5)
+        np.testing.assert_allclose(advantage[2, 0, :, 0], np.exp(last) * np.array([-0.5, 0.5]), rtol=1e-5)
     assert weight[:, 0].tolist() == [[1, 1], [0, 0], [1, 1]]
     # What their lengths cost answers that are all right makes no difference between them
     shorter = told._replace(reward=told.reward - jnp.array([0.1, 0.4]), outcome=told.reward)
