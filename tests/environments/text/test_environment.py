@@ -270,6 +270,7 @@ def test_a_mixture_poses_problems_of_each_family_at_every_level():
     environment = TextEnvironment("addition+sorting", 4, level="0-1", problems=16)
     kinds, level = environment.kinds, environment.difficulty
     assert all(((kinds == kind) & (level == one)).sum() == 4 for kind in (0, 1) for one in np.unique(level))
+    assert {environment.worlds[0].kind(worlds.Start(0, number)) for number in range(0, 32, 4)} == {0, 1}
     prompts = [str(environment.worlds[0].begin(environment._numbered_start(number))) for number in range(16)]
     assert len(set(prompts)) == 16 and all(
         ("+" in text) == (kind == 0) for text, kind in zip(prompts, kinds, strict=True)

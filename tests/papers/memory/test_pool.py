@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from test_text_replay import SPEC, rollout_of
 
 from forage.agents.language.grpo import GRPO, replay_advantages
@@ -46,6 +47,7 @@ def test_answers_of_two_rollouts_to_a_prompt_are_one_group():
     assert weight.tolist() == [1] * 8
 
 
+@pytest.mark.thorough
 def test_a_prompt_with_a_hint_takes_the_place_of_the_one_without():
     context = jnp.array([[0, 7, 8], [7, 8, 9], [0, 7, 9], [0, 0, 5], [0, 7, 8]])
     same = same_problem(context)

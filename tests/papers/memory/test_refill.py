@@ -8,6 +8,7 @@ from forage.core.types import ForageError
 from forage_papers.memory.pool import RefilledPool
 
 
+@pytest.mark.thorough
 def test_groups_beyond_the_band_are_dropped_until_the_batch_is_full():
     memory = RefilledPool(group_size=2, most=2)
     told = [

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from test_curricula_papers import KEY, exam, tell
 
 from forage_papers.tasks.dars import DARS
@@ -10,6 +11,7 @@ from forage_papers.tasks.hints import Hints
 from forage_papers.tasks.rising import Rising
 
 
+@pytest.mark.thorough
 def test_answers_within_an_update_owe_nothing_to_the_next():
     part, world = DARS(normalised=False, rounds=2, repeats=4), exam(0, 0, 0, slot=12)
     own = part.update_state(part.first(world), tell(0.125, 0.5, None), world)
@@ -28,6 +30,7 @@ def test_the_first_policy_says_which_problems_are_kept():
         assert part.leaves_out(own, KEY, world).tolist() == [bool(one) for one in out]
 
 
+@pytest.mark.thorough
 def test_each_family_has_a_window_of_its_own_and_comes_equally_often():
     part = Rising(threshold=0.75, answers=8, width=2)
     world = exam(*[0, 0.1] * 8, *[0.5] * 16, kinds=[0] * 16 + [1] * 16)

@@ -21,6 +21,7 @@ WORLD: Any = SimpleNamespace(num_starts=4, slot=jnp.int32(16))
 HOSTED = HostedEnvironment(None, num_starts=4, number=jnp.int32(0), slot=jnp.int32(0))  # type: ignore[arg-type]
 
 
+@pytest.mark.thorough
 def test_hard_problems_share_what_easy_ones_do_not_need():
     part, each = E3(), jnp.full(4, 8.0)
     own = part.first(WORLD)
