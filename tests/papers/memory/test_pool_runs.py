@@ -1,4 +1,4 @@
-"""Runs that pool rollouts: updates come when the pool is ready, and resumed runs go on as if never stopped."""
+"""Runs that pool rollouts: updates come when the pool is ready, and tasks ask again within an update."""
 
 from typing import Any
 
