@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -136,11 +136,14 @@ def check_update(
     )
 
 
-def shorter_answers(setup: RunConfig, needed: Mapping[str, int], free: int | None, shape: Shape = ONE) -> int | None:
+def shorter_answers(
+    setup: RunConfig, count: Callable[[], Mapping[str, int]], free: int | None, shape: Shape = ONE
+) -> int | None:
     """Return the number of tokens of an answer with which a run fits into the free memory, a half, a quarter and so on.
 
     `None` where the default of prompts of a file fits, where the option `response` is given, and where none fits.
-    `shape`: as in `check_update`.
+    `count` returns the bytes of the run's state by part; most runs are not asked, as it takes time. `shape`: as in
+    `check_update`.
     """
     prefix, _, target = str(setup.environment_config.get("id", "")).partition(":")
     given = setup.environment_config.get("options") or {}
@@ -151,7 +154,7 @@ def shorter_answers(setup: RunConfig, needed: Mapping[str, int], free: int | Non
 
     if not working_bytes(agent, setup.spec):
         return None
-    state = state_shapes(agent, setup.spec)
+    state, needed = state_shapes(agent, setup.spec), count()
 
     def fits(response: int) -> bool:
         spec = with_answers(setup.spec, response, "context" not in given)

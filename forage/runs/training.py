@@ -228,7 +228,8 @@ def start_run(said: Mapping[str, Any], lines: Mapping[str, str] | None = None) -
         runner = build_runner(setup, setup.asked_devices, leading, shown.note)
         count, free = runner.shape.of_seed, free_on(runner.devices)
         each = None if free is None else free // count
-        if shorter := shorter_answers(setup, share_of_each(bytes_of(runner), count), each, runner.shape):
+        built = runner
+        if shorter := shorter_answers(setup, lambda: share_of_each(bytes_of(built), count), each, runner.shape):
             runner.close()
             given["environment_options"] = {**(given.get("environment_options") or {}), "response": shorter}
             shown.note(

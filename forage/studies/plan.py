@@ -137,7 +137,7 @@ def memory_of(
     devices = jax.local_devices()[: shape.of_seed]
     free = capacity.free_on(devices)
     free = None if free is None else free // shape.of_seed
-    if shorter := capacity.shorter_answers(setup, needed, free, shape):
+    if shorter := capacity.shorter_answers(setup, lambda: needed, free, shape):
         setup = configure(response=shorter)
         made, spec = setup.agent, setup.spec
     working = capacity.working_bytes(made, spec, shape)

@@ -262,12 +262,12 @@ def test_answers_to_prompts_are_as_long_as_memory_allows(prompts):
     """The default of an answer's tokens is halved until the run fits; a number that is given stays."""
     sizes = {response: peak_of(prompts, response) for response in (64, 32, 16)}
     frees = (None, sizes[64], sizes[64] - 1, sizes[32] - 1, sizes[16] - 1)
-    found = [capacity.shorter_answers(prompts, {"agent": 0}, free) for free in frees]
+    found = [capacity.shorter_answers(prompts, lambda: {"agent": 0}, free) for free in frees]
     assert found == [None, None, 32, 16, None]
     for option in ("response", "chunk"):
         options = prompts.environment_config["options"] | {option: 8}
         fixed = dataclasses.replace(prompts, environment_config=prompts.environment_config | {"options": options})
-        assert capacity.shorter_answers(fixed, {"agent": 0}, 1) is None
+        assert capacity.shorter_answers(fixed, lambda: {"agent": 0}, 1) is None
 
 
 @pytest.mark.thorough
