@@ -54,7 +54,7 @@ class SIREN(GRPO):
     minibatches: int = equinox.field(static=True, default=4)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> Any:
-        return keep(super().init(key, spec), jnp.float32(jnp.nan))
+        return keep(super().init(key, spec), jnp.float32(-1.0))  # an entropy that is none
 
     def learn(
         self, state: Any, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -65,7 +65,7 @@ class SIREN(GRPO):
             mask = lesson.rows.wrote & (lesson.weight > 0)[:, None]
             return peak_entropy(self.map_rows(score, lesson.rows), mask, self.quantile)
 
-        anchor = jax.lax.cond(jnp.isnan(state.kept), measure, lambda state: state.kept, state)
+        anchor = jax.lax.cond(state.kept < 0, measure, lambda state: state.kept, state)
         state, metrics, size = super().learn(state._replace(kept=anchor), batch, clock, key)
         return state, metrics | {"anchor": anchor}, size
 

@@ -41,7 +41,7 @@ def test_the_second_half_is_written_by_a_copy_that_forgot():
     context = batch.experience.observation["context"][0]
     keys = jax.random.key_data(jax.random.split(jax.random.key(3), 8))
     write = jax.jit(lambda state: agent.write_answers(state, context, keys, jnp.ones((8, 6)), 6, True))
-    unsure, sure = (state._replace(kept=Entropies(jnp.full(3, x), jnp.int32(1))) for x in (9.0, 0.0))
+    unsure, sure = (state._replace(kept=Entropies(jnp.full(3, x), jnp.int32(1))) for x in (999.0, 0.0))
     (first, second), (usual, other) = (
         (np.asarray(told).reshape(2, 4, 6)[:, :2], np.asarray(told).reshape(2, 4, 6)[:, 2:])
         for told, _ in (write(unsure), write(sure))
