@@ -19,6 +19,7 @@ from forage.data.formats import package
 
 BLOCK = 8 << 20  # bytes of a CSV in a batch
 ROWS = 1 << 16  # rows of Parquet in a batch
+SMALL = 4096  # bytes of the dictionary of a column of Parquet with few different texts
 DELIMITERS = (",", ";", "\t", "|")
 BLANKS = [
     form for word in MISSING for form in {word, word.upper(), word.capitalize(), "NaN" if word == "nan" else word}
@@ -148,7 +149,7 @@ class Source:
         parquet = package("pyarrow.parquet", "Parquet files")
         row = 0
         try:
-            file = parquet.ParquetFile(self.path)
+            file = parquet.ParquetFile(self.path, read_dictionary=self._few_texts(names))
             for batch in file.iter_batches(ROWS, columns=list(names)):
                 found = {name: self._cells(batch.column(name), name in numbers) for name in names}
                 yield {n: self._numbers(n, x, row) if n in numbers else x for n, x in found.items()}
@@ -157,6 +158,20 @@ class Source:
             raise ForageError(f"{self.path} is not a whole Parquet file ({error}).") from None
         if row == 0:
             raise ForageError(f"{self.path} is empty: it has no rows.")
+
+    def _few_texts(self, names: Sequence[str]) -> list[str]:
+        """Return the columns of texts with a small dictionary in Parquet, which is read in place of the texts."""
+        schema, metadata = self._schema(), package("pyarrow.parquet", "Parquet files").read_metadata(self.path)
+        texts = {name for name in names if self.arrow.types.is_string(schema.field(name).type)}
+        if not texts or not metadata.num_row_groups:
+            return []
+        group = metadata.row_group(0)
+        chunks = [chunk for i in range(group.num_columns) if (chunk := group.column(i)).path_in_schema in texts]
+        return [
+            chunk.path_in_schema
+            for chunk in chunks
+            if chunk.has_dictionary_page and 0 < chunk.data_page_offset - chunk.dictionary_page_offset < SMALL
+        ]
 
     def _cells(self, array: Any, number: bool) -> Cells:
         """Return an array of Arrow as floats, or as texts and codes."""
