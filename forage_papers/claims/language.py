@@ -66,3 +66,17 @@ def references(count: int = 500) -> str:
             rows.append({"prompt": problem.prompt, "completion": family.solution(problem)})
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(file)
+
+
+def write_scored(count: int = 1000) -> str:
+    """Return a file of right and wrong answers to Countdown with rewards; write it if it is missing."""
+    file = FOLDER / f"scored-{count}.jsonl"
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        rows = []
+        for number in range(count):
+            problem, wrong = problem_at(Countdown(), 1, 0, number // 2), number % 2 == 1
+            text = trace(problem, ("backtracking",), np.random.default_rng(number), wrong)
+            rows.append({"prompt": problem.prompt, "completion": text, "reward": float(not wrong)})
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(file)
