@@ -19,6 +19,7 @@ test_bad_settings_are_one_sentence = repeat(
 )
 
 
+@pytest.mark.thorough
 def test_sure_tokens_are_forgotten_most():
     """Of 1/2 and 3/4, -log(1 - p) is log 2 and log 4, its slope by log p is p / (1 - p); 1 is bounded."""
     now = jnp.log(jnp.float32([[0.5, 0.75], [1.0, 0.5]]))
@@ -29,6 +30,7 @@ def test_sure_tokens_are_forgotten_most():
     assert np.isfinite(forgetting_loss(jnp.zeros((1, 1)), mask[:1, :1]))
 
 
+@pytest.mark.thorough
 def test_entropies_are_averaged_over_those_there_are():
     assert Entropies(jnp.zeros(3), jnp.int32(0)).mean == jnp.inf
     assert Entropies(jnp.float32([1, 2, 0]), jnp.int32(2)).mean == 1.5

@@ -36,6 +36,7 @@ def test_one_answer_of_each_kind_is_picked():
     assert outcome.pick_pairs(right).tolist() == [[True, True, False, False], [False] * 4, [False] * 4]
 
 
+@pytest.mark.thorough
 def test_runs_are_paired_in_their_order():
     """Successes 0 and 3 with failures 1 and 2: values 1 - 0 and 2 - 2; a success that is left has no pair."""
     value = jnp.float32([[1, 0, 2, 2, 9]])

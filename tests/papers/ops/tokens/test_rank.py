@@ -31,6 +31,7 @@ def test_velocity_and_acceleration_are_differences_from_the_past():
     np.testing.assert_allclose(measure(hidden, there, 9)[1:], [0, 0])
 
 
+@pytest.mark.thorough
 def test_the_bonus_turns_to_velocity_where_the_rank_slows_down():
     """Of 2, 4, -1 with usual 1, 2, 1: apart by 1, 1 and -2, beta = sigmoid(-4); by clip no more than 5."""
     beta = 1 / (1 + np.exp(4))
