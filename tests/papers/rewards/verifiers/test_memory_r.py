@@ -5,8 +5,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from resuming_helpers import EvenTokens, check_resumed
+from test_grpo import model
 from test_verifiers import reader, rollout_of
 
+from forage.agents.language.grpo import GRPO
 from forage.core.spaces import Tokens
 from forage.core.types import Clock, Spec
 from forage_papers.ops.tokens import neighbours
@@ -59,3 +62,10 @@ def test_right_answers_are_sought_and_wrong_ones_left():
     # The second is right and the only one: at the centre, and as new as any yet
     np.testing.assert_allclose(bonus[0, 1], 2, rtol=1e-5)
     assert part.relabel(state, rollout._replace(rewards_info=((), bonus))).rewards["bonus"] is bonus
+
+
+@pytest.mark.thorough
+def test_resumed_is_as_if_never_stopped(tmp_path):
+    options = {"model": model(1), "begins": 2, "prompts": 8, "answers": 4, "right": 0.5}
+    agent = GRPO(model=model(), num_envs=8, group_size=4)
+    check_resumed(tmp_path, agent, "text:addition", 24, 40, rewards=MemoryR(inner=EvenTokens(), **options))
