@@ -136,7 +136,11 @@ def test_all_that_is_wrong_is_listed_at_once(tmp_path):
     )
     path.write_text(re.sub(r"\d,0;(ja)?\n", r"7,0;\1\n", number))
     rest += map(str, describe_table(path, parse_reading({"action": "weekday"}, "test"), write=False).faults)
+    path.write_text(SHOP)
+    said = {"action": "order", "reward": "weekday", "episode": "shop"}
+    fatal += [str(x) for x in describe_table(path, parse_reading(said, "test"), write=False).faults if x.fatal]
     for words, said in (
+        ("Column weekday is to be the reward and has Mon, Tue, which are no numbers, first in line 2. Write", fatal),
         ("Column order of the action is 'big' in every row. There is nothing to choose", fatal),
         ("Column closed is named like terminated and has late, which is neither yes nor no", fatal),
         ("Column weekday has numbers with signs that numbers do not have, as in '5%'", fatal),
@@ -236,7 +240,10 @@ def test_options_describe_a_table_that_has_no_description(tmp_path):
     for words, said in (
         ({}, r"which columns of .*log.csv are the action; say --action order, as its name suggests"),
         ({"action": "order", "time": "shop"}, "has the time 'a'"),
-        ({"action": "order", "reward": "weekday"}, "line 2 has 'Mon' in column weekday, which is no number"),
+        (
+            {"action": "order", "reward": "weekday"},
+            "Column weekday is to be the reward and has Mon, Tue, which are no numb",
+        ),
     ):
         with pytest.raises(ForageError, match=said):
             resolve("iql", data=path, steps=4, seeds=[0], **words)

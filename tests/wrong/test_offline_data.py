@@ -18,7 +18,7 @@ WRONG = [
     (f"{RECORD} x.npz --start -1", "The start of a data set is 0 or more, not -1"),
     ("train iql --data log.csv", "which columns of log.csv are the action; say --action order, as its name suggests"),
     ("train iql --data log.csv --action orders", "log.csv has no column 'orders'. Did you mean 'order'"),
-    ("train iql --data log.csv --action x --reward order", "line 2 has 'a' in column order, which is no number"),
+    ("train iql --data log.csv --action x --reward order", "Column order is to be the reward and has a, b, which"),
     ("train iql --data log.csv --action order --reward paid --episode x", "1 episodes go on after rows of others"),
     ("data describe log.csv --action order,orders", "log.csv has no column 'orders'. Did you mean 'order'"),
     ("train iql --data bad.npz --action order", "itself says what its arrays are; leave action out"),

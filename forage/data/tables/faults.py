@@ -167,6 +167,17 @@ def describe_column(
             )
         )
         return said or ColumnReading()
+    if role in ("reward", "behaviour_probability") and column.kind != "number":
+        words = role.replace("_", " ")
+        faults.append(
+            TableFault(
+                f"Column {column.name} is to be the {words} and has {column.range_words()}, which are no numbers",
+                f"Write numbers, or name another column with --{role.replace('_', '-')}",
+                first=source.place(min((row for _, row in column.others.values()), default=0)),
+                fatal=True,
+            )
+        )
+        return said or ColumnReading()
     if observed and kind == "number" and column.whole and max(-column.low, column.high) > MOST_EXACT:
         faults.append(
             TableFault(
