@@ -162,8 +162,10 @@ def memory_line(found: dict[str, int], mesh: str | None = None) -> str:
 
 def check_gpus(asked: int | None) -> None:
     """Raise `ForageError` for other GPUs than those that are here."""
+    if asked is None:  # without a look at the devices, on which JAX would settle
+        return
     here = sum(device.platform == "gpu" for device in jax.devices())
-    if asked is not None and asked != here:
+    if asked != here:
         have = f"{here} are here" if here else "none is here"
         raise ForageError(
             f"What a GPU takes has to be measured on it, and {have}, not {asked}; call forage plan where the run is to "
