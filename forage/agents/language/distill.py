@@ -25,7 +25,7 @@ OVER = ("tokens", "vocabulary")
 
 
 class Distill(GRPO):
-    """KDRL: GRPO, and the divergence of the student from a teacher on the student's own answers.
+    """GRPO, and the divergence of the student from a teacher on the student's own answers.
 
         reward_share GRPO's loss + divergence KL(pi || teacher)
 
@@ -36,8 +36,8 @@ class Distill(GRPO):
     answer and without truncation over the vocabulary.
 
     Xu et al. (2025), "KDRL: Post-Training Reasoning LLMs via Unified Knowledge Distillation and Reinforcement
-    Learning", arXiv 2506.02208, as reviews tell it: the estimator k2, a weight of 5e-3, which there falls to 1e-3
-    and here stays, a mean over tokens. Agarwal et al. (2023), "On-Policy Distillation of Language Models", arXiv
+    Learning", arXiv 2506.02208, as reviews tell it: the estimator k2, a weight of 5e-3 and a mean over tokens; there
+    the weight falls. Agarwal et al. (2023), "On-Policy Distillation of Language Models", arXiv
     2306.13649, for the sum over the vocabulary. The papers' own pages could not be looked up.
     """
 
