@@ -143,7 +143,7 @@ SETTINGS = {
     "opponent.json": '{"agent": "ppo", "environment": "CartPole-v1", "opponent": 3}',
     "study.toml": 'agents = ["ppo"]\nenvironments = ["CartPole-v1"]\nseeds = "many"',
     "pairs.toml": 'agents = ["sac"]\nenvironments = ["CartPole-v1"]',
-    "prompts.jsonl": '{"prompt": "1 + 1 = ", "answer": "2"}\n{"prompt": "1 + 2 = ", "answer": "3"}\n',
+    "sums.jsonl": '{"prompt": "1 + 1 = ", "answer": "2"}\n{"prompt": "1 + 2 = ", "answer": "3"}\n',
     "bare.jsonl": '{"text": "1 + 1 = 2"}\n',
     "mark.json": '\ufeff{"agnet": "ppo"}',
 }

@@ -2,27 +2,31 @@
 
 import pytest
 
-TRAIN = "train grpo text:prompts.jsonl --num-envs 8 --env.response 4 --env.held-out 0 --steps 8 --seeds 1 --quiet"
+TRAIN = "train grpo text:sums.jsonl --num-envs 8 --env.response 4 --env.held-out 0 --steps 8 --seeds 1 --quiet"
 WRONG = [
     ("train grpo text:nothere.jsonl --rewards mine.py:reward", "There is no file nothere.jsonl"),
     ("train grpo text:bare.jsonl --rewards mine.py:reward", "learns from rows with prompt, and those of .* have text"),
-    (TRAIN, "prompts.jsonl has prompts, and no function judges the answers to them; name one, as in --rewards mine"),
+    (TRAIN, "sums.jsonl has prompts, and no function judges the answers to them; name one, as in --rewards mine"),
     ("train ppo CartPole-v1 --rewards mine.py:reward", "judge answers to texts, and CartPole-v1 has none; take text:"),
     (f"{TRAIN} --rewards mine.py:reward --reward-weights 1,2", "There are 1 reward functions and 2 weights"),
     (f"{TRAIN} --rewards mine.py:reward --reward-weights high", "reward-weights is one or more numbers with commas"),
     (f"{TRAIN} --rewards mine.py:reward --rewards.scale 3", "Reward functions have no options, and --rewards.scale is"),
     (f"{TRAIN} --rewards mine.py:reward --env.turns 3", "and no option turns, which prompts with tools have"),
 ]
+# The evaluation before the first step asks for the rewards of 100 answers.
 APART = [
     ("rewrad", "mine.py has no function or class rewrad; it has reward"),
     ("Plain,mine.py:reward", "mine.py:Plain is a class, and a reward is a function or an object that is called"),
     ("solves", "mine.py:solves needs a column 'solution', and the rows have answer beside the prompt"),
-    ("words", "mine.py:words returned 'good'; it returns one number, or None, for each of the 8 answers"),
-    ("one", "mine.py:one returned 1 reward; it returns one number, or None, for each of the 8 answers"),
-    ("breaks", r"All 8 answers of a rollout were lost, as the reward function mine.py:breaks raised KeyError: 'right'"),
+    ("words", "mine.py:words returned 'good'; it returns one number, or None, for each of the 100 answers"),
+    ("one", "mine.py:one returned 1 reward; it returns one number, or None, for each of the 100 answers"),
+    (
+        "breaks",
+        "All 100 answers of a rollout were lost, as the reward function mine.py:breaks raised KeyError: .right.",
+    ),
     (
         "waits",
-        "All 8 answers of a rollout were lost, as the reward function mine.py:waits gave no rewards",
+        "All 100 answers of a rollout were lost, as the reward function mine.py:waits gave no rewards",
     ),
 ]
 
@@ -33,6 +37,7 @@ def test_one_sentence(words, said, answer):
 
 
 @pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore:An answer in .* has no reward:UserWarning")
 @pytest.mark.parametrize(("name", "said"), APART, ids=[name for name, _ in APART])
 def test_functions_in_their_own_process(name, said, answer):
-    answer(f"{TRAIN} --env.reward-seconds 1 --rewards mine.py:{name}", said)
+    answer(f"{TRAIN} --directory begun-here --env.reward-seconds 1 --rewards mine.py:{name}", said)
