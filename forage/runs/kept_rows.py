@@ -44,8 +44,13 @@ def read_argument(value: Any, name: str) -> list[Any] | None:
 
 
 def take_rows(said: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return the arguments that are rows, by name."""
-    return {name: said[name] for name in FILES if isinstance(said.get(name), list | tuple)}
+    """Return the arguments that are rows, by name. Names in a list, such as `["CartPole-v1"]`, are no prompts."""
+    found = {name: said[name] for name in FILES if isinstance(said.get(name), list | tuple)}
+    return {
+        name: rows
+        for name, rows in found.items()
+        if name == "data" or not rows or any(isinstance(row, Mapping) for row in rows)
+    }
 
 
 def write_lines(rows: Sequence[Any], name: str) -> str:
