@@ -191,9 +191,10 @@ def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple
         if takes_a_number(given):
             return name, with_check(given, name, options), {"object": repr(given)}
         return name, HostFactory(name, options, given).build, {"object": repr(given)}
+    prompts = ", whose entries would be prompts if they were dictionaries" if isinstance(given, list | tuple) else ""
     raise ForageError(
         f"An environment is an id such as CartPole-v1, a forage Environment, a gymnasium.Env, its class, or a function "
-        f"that makes one or, from a number of environments, a HostEnvironment; not a {type(given).__name__}."
+        f"that makes one or, from a number of environments, a HostEnvironment; not a {type(given).__name__}{prompts}."
     )
 
 

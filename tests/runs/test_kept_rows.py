@@ -45,7 +45,8 @@ def test_rows_are_lists_and_data_sets():
     [
         ([], {}, "^The list of prompts has no rows"),
         ([{"text": "a"}], {}, "and those of The list of prompts have text; sft learns"),
-        (["a"], {}, "line 1 is no JSON object"),
+        (["a"], {}, "not a list, whose entries would be prompts if they were dictionaries"),
+        ([ROWS[0], "a"], {}, "line 2 is no JSON object"),
         (ROWS, {}, "has prompts, and no function judges the answers"),
         (ROWS, {"evaluate": [{"answer": "3"}], "rewards": len}, "those of The list for evaluation have answer"),
         (
