@@ -118,7 +118,8 @@ def follow(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     if verb == "train":
         from_data = words[1:2] == ["--data"]  # alone, so that there is no evaluation
         small_networks = [] if from_data and words[2].endswith(".jsonl") else ["--hidden-sizes", "16,16"]
-        words += ["--seeds", "1", *small_networks] if from_data else ["--evaluation-episodes", "2"]
+        seeds = [] if "--seeds" in words else ["--seeds", "1"]
+        words += [*seeds, *small_networks] if from_data else ["--evaluation-episodes", "2"]
         words += ["--quiet"]
     code, _, said = small.run_command(capsys, verb, *words)
     assert code == 0, f"{command}: {said}"
