@@ -47,6 +47,6 @@ def test_residuals_of_oreo_by_hand() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["reward-weighted", "oreo"])
-def test_runs_from_rewards_resume(name: str, tmp_path: Path) -> None:
+def test_resumed_is_as_if_never_stopped(name: str, tmp_path: Path) -> None:
     last = check_recorded(name, "scored", tmp_path)
     assert {"loss", "reward"} <= last.keys()
