@@ -1,12 +1,10 @@
-"""MADDPG: targets and gradients of linear networks by hand, the values of the two-step game, and allowed actions."""
+"""MADDPG: targets and gradients of linear networks by hand, and allowed actions."""
 
 import equinox
 import jax
 import numpy as np
-import pytest
 from gymnasium import spaces
 from small import at_once, compute
-from test_vdn import DISCOUNT, RIGHT, train_on_all
 
 from forage.agents.actor_critic.base import UpdateInputs
 from forage.core.ports import ActInputs
@@ -76,18 +74,3 @@ def test_a_member_acts_by_its_own_network_and_mask():
     act = lambda n, o: ALL.act(state, ActInputs(np.eye(2, dtype=np.float32)[n], o, jax.random.key(0), explore=False))[0]  # noqa: E731
     found = compute(lambda: [act(n, o) for n in (0, 1) for o in (seen["observation"], seen)])
     assert np.array(found).tolist() == [0, 0, 1, 0]
-
-
-@pytest.mark.thorough
-def test_critics_learn_the_values_of_the_two_step_game():
-    """Each critic's value of each joint action, where policies are nearly sure of the 8 that follows."""
-    agent = MADDPG(hidden_sizes=(32,), learning_rate=3e-3, discount=DISCOUNT)
-    state, experience = train_on_all(agent)
-    rows = jax.tree.map(lambda x: x[0], experience)
-    taken = np.eye(2, dtype=np.float32)[rows.action]
-    found = compute(lambda: agent.values(state.critics, rows.observation, taken, taken))
-    for member in (0, 1):
-        np.testing.assert_allclose(found[:, member].reshape(3, 2, 2), RIGHT, atol=0.2)
-    act = lambda n, o: agent.act(state, ActInputs(np.eye(2)[n], o, jax.random.key(0), explore=False))[0]  # noqa: E731
-    first, *second = compute(lambda: [act(n, np.eye(3)[s]) for n, s in ((0, 0), (0, 2), (1, 2))])
-    assert first == 1 and second == [1, 1]
