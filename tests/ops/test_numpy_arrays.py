@@ -31,6 +31,7 @@ APART = {
     "rows.merge_time": "a tree",
     "rows.observation_rows": "observations",
     "tokens.masks.check_name": "names",
+    "tokens.neighbours": "memories and windows, which rewards alone make",
     "tokens.preferences.preference_loss": "what the loss of that name takes",
 }
 """Operators, or modules of them, that take more than arrays and numbers, with their special argument."""
@@ -82,6 +83,8 @@ def example(hint):
         hint = typing.get_args(hint)[0]
     if hint in (float, int):
         return hint(1)
+    if hasattr(hint, "_fields"):
+        return hint(*map(example, typing.get_type_hints(hint).values()))
     assert hasattr(hint, "dim_str"), hint
     shape = tuple(int(axis) if axis.isdecimal() else 3 for axis in hint.dim_str.split())
     kind = hint.dtypes[0]
@@ -111,7 +114,7 @@ def test_they_are_all_here():
 @pytest.mark.parametrize("name", FOUND)
 def test_numpy_arrays_are_taken(name):
     arrays = arguments(name, FOUND[name])
-    traced = [jnp.asarray(x) if isinstance(x, np.ndarray) else x for x in arrays]
+    traced = jax.tree.map(lambda x: jnp.asarray(x) if isinstance(x, np.ndarray) else x, arrays)
     shapes = [jax.eval_shape(lambda given=given: FOUND[name](*given)) for given in (arrays, traced)]
     assert [(x.shape, x.dtype) for x in jax.tree.leaves(shapes[0])] == [
         (x.shape, x.dtype) for x in jax.tree.leaves(shapes[1])

@@ -74,14 +74,6 @@ class Plain:
     pass
 
 
-class NoSize(equinox.Module):
-    def __init__(self, key, space):
-        pass
-
-    def __call__(self, x):
-        return x
-
-
 def two(a, b):
     return a
 

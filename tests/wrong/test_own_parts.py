@@ -19,7 +19,6 @@ WRONG = [
     (f"{PPO} --optimiser mine.py:nothing", "nothing is no optimiser here"),
     (f"{PPO} --optimizer sgd", "Did you mean '--optimiser'"),
     (f"{PPO} --encoder mine.py:Plain", r"Plain cannot encode Box\(4,\): .*; an encoder is an equinox.Module made by"),
-    (f"{PPO} --encoder mine.py:NoSize", "NoSize cannot encode .*; an encoder is an equinox.Module"),
     (f"{PPO} --layer-norm maybe", "--layer-norm is true or false, not 'maybe'"),
     (f"{PPO} --value-sizes big", "--value-sizes is one or more whole numbers with commas between them"),
 ]

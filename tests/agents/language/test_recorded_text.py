@@ -87,7 +87,7 @@ def test_refusals_say_which_agent_learns_from_a_file(tmp_path: Path) -> None:
 
 def test_rows_in_python_are_no_paths() -> None:
     check_call(forage.train, {"data": [{"text": "a"}]})
-    with pytest.raises(ForageError, match="The data are rows that can be written as JSON, and one cannot"):
+    with pytest.raises(ForageError, match="The data has rows that can be written as JSON, and one cannot"):
         forage.train("sft", data=[{"text": {1, 2}}])
 
 
