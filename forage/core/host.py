@@ -12,7 +12,15 @@ import numpy as np
 from forage.core.errors import words_of
 from forage.core.loading import LazyModule
 from forage.core.records import printable
-from forage.core.spaces import check_spaces, describe_space, spaces_by_path, unknown_space
+from forage.core.spaces import (
+    check_spaces,
+    choice_starts,
+    describe_space,
+    present,
+    spaces_by_path,
+    split_mask,
+    unknown_space,
+)
 from forage.core.types import Clock, ForageError, Spec, Step
 
 if TYPE_CHECKING:
@@ -136,7 +144,7 @@ class HostEnvironment(abc.ABC):
         self.horizon = horizon
         self.reward_names = reward_names
         self.num_agents = num_agents
-        self._check = Check(name, observation_space, num_envs, reward_names, num_agents)
+        self._check = Check(name, observation_space, num_envs, reward_names, num_agents, choice_starts(action_space))
         self._ours = type(self).__module__.startswith("forage.")
         self._steps = 0  # of the batch, since the last `reset`
         self._at: int | None = None  # the environment being stepped, where the adapter knows it
@@ -168,6 +176,7 @@ class HostEnvironment(abc.ABC):
         self._steps, self._sent = 0, None
         observation = self._own(self._guard("reset", self._reset, int(seed)))
         self._check.observation("the reset", observation)
+        self._check.mask("the reset", observation)
         return observation
 
     def step(self, action: PyTree[np.ndarray]) -> HostStep:
@@ -242,6 +251,11 @@ class HostEnvironment(abc.ABC):
     @property
     def returns(self) -> bool:
         """Return whether `take` and `put` work here, so that an episode can begin where another has been."""
+        return False
+
+    @property
+    def may_save(self) -> bool:
+        """Return whether its state might be saved exactly with `--env.snapshots true`, which nobody has asked for."""
         return False
 
     def take(self, index: int) -> bytes | None:
@@ -478,8 +492,9 @@ class ArrayForm(NamedTuple):
 class Check:
     """A check of all values that a batch of environments returns, before they can spoil a memory or a network.
 
-    Raises `ForageError` naming the environment, the step and what was wrong: structure, shape, dtype, NaN, infinity, or
-    an episode that both terminated and was truncated. Runs after every step, so what it expects is worked out once.
+    Raises `ForageError` naming the environment, the step and what was wrong: structure, shape, dtype, NaN, infinity, an
+    episode that both terminated and was truncated, or a mask that allows no action where one has to be taken. Runs
+    after every step, so what it expects is worked out once.
     """
 
     def __init__(
@@ -489,8 +504,10 @@ class Check:
         num_envs: int,
         reward_names: tuple[str, ...] = (),
         num_agents: int = 1,
+        starts: list[int] | None = None,
     ):
-        self.name = name
+        """Prepare the check. `starts`: the place in a mask where each choice begins; `None` without choices."""
+        self.name, self.starts = name, starts
         flags = (num_envs,) if num_agents == 1 else (num_envs, num_agents)
         for leaf in spaces_by_path(observation_space).values():
             if leaf.shape is None:
@@ -517,6 +534,24 @@ class Check:
                 array = array[key]
             self._array(when, "observation", array, expected)
 
+    def mask(self, when: str | int, observation: PyTree[np.ndarray]) -> None:
+        """Check that each choice of the next action has an option; agents that do not act now need none."""
+        allowed = split_mask(observation)[1]
+        if allowed is None or self.starts is None:
+            return
+        none = ~np.logical_or.reduceat(allowed, self.starts, axis=-1)
+        acting = present(observation)
+        if acting is not None:
+            none &= (acting == 1)[..., None]
+        if none.any():
+            environment, *agent, choice = (int(index) for index in np.argwhere(none)[0])
+            which = f", agent {agent[0]}" if agent else ""
+            option = f"option of choice {choice}" if len(self.starts) > 1 else "action"
+            raise ForageError(
+                f"{self.name} has an action_mask that allows no {option} after {_time_words(when)} in environment "
+                f"{environment}{which}; allow one, or end the episode before."
+            )
+
     def _keys(self, when: str | int, where: str, space: Any, observation: Any) -> None:
         """Look for the parts of a dictionary: all of them, and no others."""
         if not isinstance(observation, Mapping) or observation.keys() != space.spaces.keys():
@@ -538,6 +573,7 @@ class Check:
         self._array(number, "reward", step.reward, self.reward)
         self._array(number, "terminated", step.terminated, self.flag)
         self._array(number, "truncated", step.truncated, self.flag)
+        self.mask(number, result.observation)
         both = step.terminated & step.truncated
         if both.any():
             raise ForageError(

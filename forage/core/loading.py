@@ -87,7 +87,7 @@ def load_named(target: str) -> Any:
 
 def find_in_module(source: str, name: str) -> tuple[Any, Any]:
     """Return a module, imported by name or from its file, and its attribute of this name; `None` if it has none."""
-    module = load_file(source) if source.endswith(".py") else load_module(source)
+    module = load_file(source, name) if source.endswith(".py") else load_module(source)
     found: Any = module
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -139,10 +139,11 @@ def check_not_importing() -> None:
         )
 
 
-def load_file(source: str) -> Any:
+def load_file(source: str, name: str = "Mine") -> Any:
+    """Import a Python file. Raise `ForageError` if it is missing or fails. `name`: the part that is wanted of it."""
     path = Path(source).expanduser().resolve()
     if not path.is_file():
-        raise ForageError(f"There is no file {path}; give a path like my_environments.py:MyEnvironment.")
+        raise ForageError(f"There is no file {path}; give a path like folder/mine.py:{name}.")
     trust.check_source(source)
     # A name that depends on the file alone, so that what is pickled in one process is found in another.
     name = f"{FILE}{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"

@@ -471,6 +471,14 @@ def choices(space: spaces.Space[Any]) -> int | None:
     return int(space.nvec.sum()) if isinstance(space, spaces.MultiDiscrete) else None
 
 
+def choice_starts(space: spaces.Space[Any]) -> list[int] | None:
+    """Return the place in a mask at which the options of each choice begin, or `None` if actions are no choices."""
+    space = space.choices if isinstance(space, MixedSpace) else space
+    if isinstance(space, spaces.MultiDiscrete):
+        return [0, *np.cumsum(space.nvec.ravel())[:-1].tolist()]
+    return [0] if isinstance(space, spaces.Discrete) else None
+
+
 class OneHot(spaces.Box):
     """A number below `size`, as a vector that is 1 there and 0 elsewhere. A box, for those who need not know."""
 

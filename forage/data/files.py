@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 from collections.abc import Callable, Mapping
@@ -24,6 +25,7 @@ import gymnasium
 import numpy as np
 
 from forage.core import spaces
+from forage.core.errors import did_you_mean
 from forage.core.plain import dumps
 from forage.core.storage import archives
 from forage.core.types import ForageError, Spec
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from jaxtyping import PyTree
 
 FORMAT = "forage-data-1"
+TABLES = (".csv", ".tsv", ".parquet")
 MOST_SHOWN = 16  # numbers of a row in a message
 Label = Callable[[int], str]
 
@@ -98,7 +101,7 @@ def read_data(path: Path) -> tuple[Transitions, dict[str, Any]]:
             header = read_text(path, archive)
             known = {name: archive[name] for name in archive.files if name != "header"}  # each checked by its CRC
     except FileNotFoundError:
-        raise ForageError(f"There is no data set {path}; forage data record RUN --output FILE writes one.") from None
+        raise ForageError(missing(path)) from None
     except ForageError:
         raise
     except Exception as error:  # what damaged bytes make NumPy, zipfile and json raise has no common type
@@ -117,7 +120,7 @@ def read_header(path: Path) -> dict[str, Any]:
         with archives.open_archive(path) as archive:
             return read_text(path, archive)
     except FileNotFoundError:
-        raise ForageError(f"There is no data set {path}; forage data record RUN --output FILE writes one.") from None
+        raise ForageError(missing(path)) from None
     except ForageError:
         raise
     except Exception as error:  # as in `read_data`
@@ -216,12 +219,21 @@ def fault_mask(wrong: np.ndarray) -> np.ndarray:
     return np.asarray(wrong.any(tuple(range(1, wrong.ndim))))
 
 
+def missing(path: Path) -> str:
+    """Return the sentence about a data set that is not there, with files of similar names for a table."""
+    if path.suffix.lower() not in TABLES:
+        return f"There is no data set {path}; forage data record RUN --output FILE writes one."
+    there = [one.name for one in path.parent.glob("*") if one.suffix.lower() in TABLES]
+    near = did_you_mean(str(path.with_name(name)) for name in difflib.get_close_matches(path.name, there, n=3))
+    return f"There is no file {path}{near or '; give the path of a table that is there.'}"
+
+
 def file_hash(path: Path) -> str:
     """Return the SHA-256 of a file. Raise `ForageError` if there is none."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError:
-        raise ForageError(f"There is no data set {path}; forage data record RUN --output FILE writes one.") from None
+        raise ForageError(missing(path)) from None
     except OSError as error:
         raise ForageError(f"{path} cannot be read: {error.strerror or error}.") from error

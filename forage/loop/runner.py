@@ -58,6 +58,8 @@ class Runner(Protocol):
     @property
     def exact(self) -> bool: ...  # a resumed run goes on as if it had never stopped
     @property
+    def may_save(self) -> bool: ...  # an option of the environment might make it so
+    @property
     def replays(self) -> bool: ...  # training from a checkpoint again gives the same, bit for bit
     @property
     def visits(self) -> np.ndarray | None: ...  # `member *place`, where they are counted on a map

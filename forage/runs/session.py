@@ -131,8 +131,11 @@ class Session:
             if kept is None and self.setup.scored:
                 self.runner.prepare(self.episodes, step_limit(self.setup))
             if not self.runner.exact:
+                cannot = "is not checkpointed" if self.runner.may_save else "cannot be checkpointed"
+                tip = " --env.snapshots true saves it if it can be copied, which forage check tries."
                 self.display.note(
-                    f"Note: {self.setup.name}'s state cannot be checkpointed; on resume, unfinished episodes restart."
+                    f"Note: {self.setup.name}'s state {cannot}; on resume, unfinished episodes restart."
+                    f"{tip if self.runner.may_save else ''}"
                 )
             self.loop()
             seconds, spent = self.seconds, {} if kept else self.seconds_by_activity()

@@ -87,11 +87,15 @@ def test_a_state_that_cannot_be_saved(capsys, tmp_path):
     """Train in an environment with a state that cannot be saved
 
     Before (seen again): "myenv.py:Corridor cannot be saved exactly: after a stop new episodes begin."
-    Now: "Note: corridor:Corridor's state cannot be checkpointed; on resume, unfinished episodes restart."
+    Now: "Note: corridor:Corridor's state is not checkpointed; on resume, unfinished episodes restart. --env.snapshots
+    true saves it if it can be copied, which forage check tries."
     """
     given = {"steps": 16, "seeds": 1, "evaluation_episodes": 1, "evaluation_actions": "greedy", "display": "plain"}
     forage.train("ppo", corridor.Corridor, agent_options=small.PPO, directory=tmp_path / "run", **given)
-    said = "Note: corridor:Corridor's state cannot be checkpointed; on resume, unfinished episodes restart."
+    said = (
+        "Note: corridor:Corridor's state is not checkpointed; on resume, unfinished episodes restart. "
+        "--env.snapshots true saves it if it can be copied, which forage check tries."
+    )
     assert said in capsys.readouterr().out.splitlines()
 
 

@@ -27,7 +27,7 @@ WRONG = [
     ("train ppo mine.py:OldReset", r"returned float32\[3\] from reset; it should return \(observation, info\)"),
     ("train ppo fails.py:Env", "fails.py could not be imported: ModuleNotFoundError: No module named 'nothere'"),
     ("train ppo syntax.py:Env", r"syntax.py could not be imported: SyntaxError: .*line 1"),
-    ("train ppo nothere.py:Env", "There is no file .*nothere.py; give a path like"),
+    ("train ppo nothere.py:Env", "There is no file .*nothere.py; give a path like folder/mine.py:Env"),
     ("train ppo file.txt:Env", "There is no module file here"),
     ("train ppo mine:Bas", "mine has no class Bas; it has Base"),
     ("train ppo gymnasium:mine:Mine-v0", "mine registers no Mine-v0 with Gymnasium"),

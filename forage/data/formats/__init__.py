@@ -55,7 +55,7 @@ def kind_of(path: Path) -> str:
             f"{path} is a folder and no data set: neither Minari's metadata.json nor header.json is there."
         )
     if not path.exists():
-        raise ForageError(f"There is no data set {path}; forage data record RUN --output FILE writes one.")
+        raise ForageError(files.missing(path))
     kind = SUFFIXES.get(path.suffix.lower(), "forage")
     if kind == "forage":
         # What cannot be opened `files.read_data` refuses, and says why.

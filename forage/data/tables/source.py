@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from forage.core.columns import MISSING, date_numbers
 from forage.core.errors import nearest
 from forage.core.types import ForageError
+from forage.data.files import missing
 from forage.data.formats import package
 
 BLOCK = 8 << 20  # bytes of a CSV in a batch
@@ -52,7 +53,7 @@ class Source:
         self.path, self.parquet, self.blanks = path, path.suffix.lower() == ".parquet", tuple(blanks)
         self.skipped: list[str] | None = None  # where a list is put, rows of another length are skipped and noted there
         if not path.exists():
-            raise ForageError(f"There is no table {path}.")
+            raise ForageError(missing(path))
         self.arrow = package("pyarrow", f"{path.name}: tables")
         try:
             self.dialect = dialect or (Dialect() if self.parquet else sniff(path))

@@ -375,6 +375,10 @@ class Pool(HostEnvironment):
     def returns(self) -> bool:
         return self.told["returns"]
 
+    @property
+    def may_save(self) -> bool:
+        return self.told["may_save"]
+
     def _take(self, index: int) -> bytes | None:
         lane, own = self._at_home(index)
         state = self._ask(lane, "take", own)

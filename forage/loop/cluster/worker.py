@@ -45,6 +45,7 @@ TOLD = (
         "in_words",
         "map_shape",
         "returns",
+        "may_save",
         "seeded",
         "num_starts",
         "pass_length",

@@ -246,6 +246,11 @@ class DeviceRunner:
         return True
 
     @property
+    def may_save(self) -> bool:
+        """Return whether the environments need an option to be saved exactly; those in JAX never do."""
+        return False
+
+    @property
     def activity_seconds(self) -> dict[str, float]:
         """Return the seconds of training, by activity."""
         return dict(self.watch.spent)

@@ -119,6 +119,11 @@ class HostRunner:
         return self.loops[0].environment.snapshot() is not None
 
     @property
+    def may_save(self) -> bool:
+        """Return whether environments that are not exact might be so with `--env.snapshots true`."""
+        return self.loops[0].environment.may_save
+
+    @property
     def state(self) -> tuple[HostState, ...]:
         return tuple(loop.save(not (self.failed or loop.environment.left)) for loop in self.loops)
 

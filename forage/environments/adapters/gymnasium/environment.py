@@ -111,6 +111,7 @@ class GymnasiumEnvironment(HostEnvironment):
             self._frames_per_second = frames_per_second(first)
             trusted = isinstance(locate(target), str)
             self._try_snapshots = (trusted if snapshots is None else snapshots) and not parallel
+            self._may_save = not trusted and snapshots is None and not parallel
             self._exact: bool | None = None
             self._observation: Arrays | None = None
             self._layout = Layout(name, self.observation_space, num_envs)
@@ -304,6 +305,10 @@ class GymnasiumEnvironment(HostEnvironment):
         if self._exact is None:
             self._exact = self._try_snapshots and saving.restores_exactly(self._make)
         return self._exact
+
+    @property
+    def may_save(self) -> bool:
+        return self._may_save
 
     def _take(self, index: int) -> bytes | None:
         if not self.returns:
