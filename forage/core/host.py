@@ -255,7 +255,7 @@ class HostEnvironment(abc.ABC):
 
     @property
     def may_save(self) -> bool:
-        """Return whether its state might be saved exactly with `--env.snapshots true`, which nobody has asked for."""
+        """Return whether its state might be saved exactly with `--env.snapshots true`, an option that is not set."""
         return False
 
     def take(self, index: int) -> bytes | None:

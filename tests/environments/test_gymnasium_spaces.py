@@ -314,23 +314,35 @@ def test_a_mask_allows_an_option_of_each_choice_that_is_made_now():
     two = Check("mine", spaces.Dict(), 2, starts=choice_starts(spaces.MultiDiscrete([2, 3])))
     team = Check("mine", spaces.Dict(), 1, num_agents=2, starts=[0])
 
-    def seen(rows, **more):
+    def observation(rows, **more):
         return {"observation": np.zeros(len(rows)), "action_mask": np.array(rows, np.int8), **more}
 
-    one.mask(1, seen([[1, 0], [0, 1]]))
-    two.mask(1, seen([[1, 0, 0, 0, 1], [0, 1, 1, 1, 1]]))
-    team.mask(1, seen([[[0, 0], [0, 1]]], **{PRESENT: np.array([[0, 1]])}))  # the first agent is not to move
+    one.mask(1, observation([[1, 0], [0, 1]]))
+    two.mask(1, observation([[1, 0, 0, 0, 1], [0, 1, 1, 1, 1]]))
+    team.mask(1, observation([[[0, 0], [0, 1]]], **{PRESENT: np.array([[0, 1]])}))  # the first agent is not to move
     for check, wrong, words in [
-        (one, seen([[1, 0], [0, 0]]), "mine has an action_mask that allows no action after step 1 in environment 1;"),
-        (two, seen([[1, 0, 0, 0, 1], [1, 1, 0, 0, 0]]), "no option of choice 1 after step 1 in environment 1; allow"),
-        (team, seen([[[0, 0], [0, 1]]], **{PRESENT: np.array([[1, 1]])}), "no action .* in environment 0, agent 0;"),
+        (
+            one,
+            observation([[1, 0], [0, 0]]),
+            "mine has an action_mask that allows no action after step 1 in environment 1;",
+        ),
+        (
+            two,
+            observation([[1, 0, 0, 0, 1], [1, 1, 0, 0, 0]]),
+            "no option of choice 1 after step 1 in environment 1; allow",
+        ),
+        (
+            team,
+            observation([[[0, 0], [0, 1]]], **{PRESENT: np.array([[1, 1]])}),
+            "no action .* in environment 0, agent 0;",
+        ),
     ]:
         with pytest.raises(ForageError, match=words):
             check.mask(1, wrong)
 
 
-class Stuck(gymnasium.Env):
-    """An environment of one step an episode, whose mask allows nothing once it is over, and with `at` 0 never."""
+class EmptyMask(gymnasium.Env):
+    """An environment of one step an episode, whose mask is 0 after it, and `at` before it."""
 
     observation_space, action_space = spaces.Box(-1, 1, (1,), np.float32), spaces.Discrete(3)
 
@@ -346,13 +358,13 @@ class Stuck(gymnasium.Env):
 
 
 def test_a_mask_that_allows_nothing_ends_a_run_where_an_action_is_due():
-    host = GymnasiumEnvironment(Stuck, 1)
+    host = GymnasiumEnvironment(EmptyMask, 1)
     host.reset(0)
     host.step(np.zeros(1, int))  # where the episode is over, no action is due
-    assert host.may_save and not GymnasiumEnvironment(Stuck, 1, snapshots=True).may_save
+    assert host.may_save and not GymnasiumEnvironment(EmptyMask, 1, snapshots=True).may_save
     assert not GymnasiumEnvironment("CartPole-v1", 1).may_save
-    with pytest.raises(ForageError, match="Stuck has an action_mask that allows no action after the reset in env"):
-        GymnasiumEnvironment(Stuck, 1, at=0).reset(0)
+    with pytest.raises(ForageError, match="EmptyMask has an action_mask that allows no action after the reset in env"):
+        GymnasiumEnvironment(EmptyMask, 1, at=0).reset(0)
 
 
 def test_spaces_that_no_value_travels_in_are_named_at_once():
