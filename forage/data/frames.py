@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -131,10 +132,26 @@ def from_frame(frame: Any, name: str = "frame", **words: Any) -> Data:
             found = read_table(path, reading)
             data = found.transitions()
         except ForageError as error:
-            raise ForageError(str(error).replace(str(path), f"The {name}")) from None
+            raise ForageError(in_python(str(error).replace(str(path), f"The {name}"))) from None
     spec = flat.spec_json(found.spec)
     header = formats.about(data, spec, Path(name), "frame")
     return data, header | {"left_out": found.omissions}
+
+
+def in_python(sentence: str) -> str:
+    """Return a sentence about a table with the arguments of `from_frame` in place of a description and commands."""
+    sentence = re.sub(r"(; forage data describe .* writes a proposal to \S+\.toml), or say --", "; say ", sentence)
+    sentence = re.sub(r"; forage data describe [^;]* proposes it", "", sentence)
+    sentence = re.sub(
+        r'in \S+\.toml, as in \[columns\.(.+)\] missing = "last"',
+        r'as in columns={"\1": {"missing": "last"}}',
+        sentence,
+    )
+    return re.sub(
+        r'missing = "cut" or a value in \[columns\.(.+)\] of \S+\.toml',
+        r'columns={"\1": {"missing": "cut"}} or a value',
+        sentence,
+    )
 
 
 def arrow_of_polars(frame: Any) -> Any:

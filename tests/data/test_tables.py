@@ -418,6 +418,15 @@ def test_arrays_and_frames_become_data_sets(tmp_path):
         ("array of numbers, not of <U1", lambda: forage.data.from_arrays(observations, list("abcdef"), *ends)),
         ("The frame: row 0 has 'a' in column who", lambda: forage.data.from_frame(frame, **roles | {"reward": "who"})),
         ("not list", lambda: forage.data.from_frame([1], **roles)),
+        (r"are the reward; say reward. Its", lambda: forage.data.from_frame(frame, **roles | {"reward": None})),
+        (
+            r'x, the first of 1 such; .* means as in columns=\{"x": \{"missing": "last"\}\} \(or typical, .* value\).$',
+            lambda: forage.data.from_frame(frame | {"x": [np.nan, *observations[1:]]}, **roles),
+        ),
+        (
+            r'has no paid, .* such; say columns=\{"paid": \{"missing": "cut"\}\} or a value.$',
+            lambda: forage.data.from_frame(frame | {"paid": [np.nan, *np.ones(5)]}, **roles),
+        ),
     ):
         with pytest.raises(ForageError, match=words):
             call()
