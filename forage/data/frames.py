@@ -143,8 +143,8 @@ def in_python(sentence: str) -> str:
     sentence = re.sub(r"(; forage data describe .* writes a proposal to \S+\.toml), or say --", "; say ", sentence)
     sentence = re.sub(r"; forage data describe [^;]* proposes it", "", sentence)
     sentence = re.sub(
-        r'in \S+\.toml, as in \[columns\.(.+)\] missing = "last"',
-        r'as in columns={"\1": {"missing": "last"}}',
+        r' in \S+\.toml, as in \[columns\.(.+)\] missing = "last"',
+        r', as in columns={"\1": {"missing": "last"}}',
         sentence,
     )
     return re.sub(
