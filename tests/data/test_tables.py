@@ -420,7 +420,7 @@ def test_arrays_and_frames_become_data_sets(tmp_path):
         ("not list", lambda: forage.data.from_frame([1], **roles)),
         (r"are the reward; say reward. Its", lambda: forage.data.from_frame(frame, **roles | {"reward": None})),
         (
-            r'x, the first of 1 such; .* means, as in columns=\{"x": \{"missing": "last"\}\} \(or typical, .* value\).$',
+            r'x, the first of 1 .* means, as in columns=\{"x": \{"missing": "last"\}\} \(or typical, .* value\).$',
             lambda: forage.data.from_frame(frame | {"x": [np.nan, *observations[1:]]}, **roles),
         ),
         (
