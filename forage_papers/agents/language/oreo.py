@@ -6,10 +6,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from forage.agents.language.base import AnswerRows, LanguageState
 from forage.agents.language.descent import descend
+from forage.agents.language.ppo_language import Critic, ValuedState
 from forage.agents.language.recorded import TextLearner, flat_answers, map_parts, recorded_rows
 from forage.core.ports import Metrics
 from forage.core.ports.needs import Unused
@@ -19,18 +20,6 @@ from forage.nn.language import lora
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.masks import sequence_mean
 from forage.ops.tokens.supervised import distillation
-
-
-class OREOState(NamedTuple):
-    """State of policy and critic; the first names are those of `LanguageState`."""
-
-    network: Transformer
-    optimiser: Any
-    reference: Transformer | tuple[()]
-    end: Int[Array, "*several"]
-    known: Bool[Array, " vocabulary"]
-    critic: Transformer
-    head: Float[Array, " width"]
 
 
 class RewardedAnswers(NamedTuple):
@@ -84,12 +73,12 @@ class OREO(TextLearner):
     def referred(self) -> bool:
         return True
 
-    def init(self, key: Key[Array, ""], spec: Spec) -> OREOState:  # type: ignore[override]
+    def init(self, key: Key[Array, ""], spec: Spec) -> ValuedState:  # type: ignore[override]
         state = super().init(key, spec)
         critic = jax.tree.map(jnp.copy, self.base_model.first(jnp.float32))
         head = jnp.zeros(critic.architecture.width)
         learned = self.split_frozen(state.network)[0], critic, head
-        return OREOState(*state._replace(optimiser=self.steps(1.0).init(learned)), critic, head)
+        return ValuedState(*state._replace(optimiser=self.steps(1.0).init(learned)), Critic(critic, head))
 
     def masters(self, state: Any) -> Transformer:
         exact = super().masters(state)
@@ -102,15 +91,15 @@ class OREO(TextLearner):
         return RewardedAnswers(rows, jax.lax.stop_gradient(reference), batch.experience.reward[0])
 
     def learn(  # type: ignore[override]
-        self, state: OREOState, batch: Batch, clock: Clock, key: Key[Array, ""]
-    ) -> tuple[OREOState, Metrics, Float[Array, " batch"]]:
+        self, state: ValuedState, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[ValuedState, Metrics, Float[Array, " batch"]]:
         learned, fixed = self.split_frozen(state.network)
 
         def loss(learned: Any, items: RewardedAnswers, first: Bool[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
             network = lora.combine_adapters(learned[0], fixed)
             return self.both_losses(network, learned[1], learned[2], state, items)
 
-        whole = learned, state.critic, state.head
+        whole = learned, *state.critic
         (learned, critic, head), inner, said = descend(
             loss,
             whole,
@@ -122,11 +111,11 @@ class OREO(TextLearner):
             key,
         )
         network = lora.combine_adapters(learned, fixed)
-        state = state._replace(network=network, optimiser=inner, critic=critic, head=head)
+        state = state._replace(network=network, optimiser=inner, critic=Critic(critic, head))
         return state, said, jnp.zeros(len(batch.weight))
 
     def text_loss(self, network: Transformer, state: Any, items: RewardedAnswers) -> tuple[Any, Metrics]:
-        return self.both_losses(network, state.critic, state.head, state, items)
+        return self.both_losses(network, state.critic.network, state.critic.head, state, items)
 
     def both_losses(
         self, network: Transformer, critic: Transformer, head: Array, state: Any, items: RewardedAnswers
