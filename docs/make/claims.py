@@ -221,7 +221,8 @@ def page(result: dict[str, Any]) -> str:
     ]
     for label, arm in result["arms"].items():
         low, high = arm["interval"]
-        lines.append(f"| {label} | {arm['score']:.4g} [{low:.4g}, {high:.4g}] | {arm['seconds']:.0f} s |")
+        origin = f"that of {arm['shared']}" if "shared" in arm else f"{arm['seconds']:.0f} s"
+        lines.append(f"| {label} | {arm['score']:.4g} [{low:.4g}, {high:.4g}] | {origin} |")
     lines += table(result, "verdict")
     for one in result.get("also", ()):
         lines += ["", f"By the {one['measured']}, which does not decide:", *table(one, "it would be")]

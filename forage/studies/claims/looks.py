@@ -53,7 +53,7 @@ def decide(
     if not budget > 0:
         raise ForageError(f"A claim's budget is a number of seconds above 0, such as {BUDGET:.0f}, not {budget}.")
     claim = running.load_claim(name)
-    path = Path(directory) if directory is not None else Path("runs") / "claims" / f"{name}-decided"
+    path = Path(directory) if directory is not None else running.CLAIM_RUNS / f"{name}-decided"
     say = progress.make_display(display).note
     result = first_look(name, claim)
     if result is not None:

@@ -57,6 +57,9 @@ from forage.studies.claims.published import (
 SCALES = ("laptop", "smoke", "paper")
 SMOKE_CAPACITY = 10_000
 KEPT_POINTS = 50  # of each curve, in the result
+CLAIM_RUNS = Path("runs") / "claims"
+CODE = "code.json"
+SHARED = "shared.json"
 
 
 def load_claim(name: str) -> Claim:
@@ -98,7 +101,7 @@ def run(
     if scale != "smoke" and (changed := uncommitted_modules(name)):
         more = f" and {len(changed) - 1} more have" if len(changed) > 1 else " has"
         raise ForageError(f"{changed[0]}{more} changes that are not committed; commit them before {name} is run.")
-    path = Path(directory) if directory is not None else Path("runs") / "claims" / f"{name}-{scale}"
+    path = Path(directory) if directory is not None else CLAIM_RUNS / f"{name}-{scale}"
     places = {slug(label): label for label in claim.arms}
     if len(places) != len(claim.arms):
         raise ForageError(f"Arms of {name} share a directory: {', '.join(claim.arms)} have only {', '.join(places)}.")
@@ -138,7 +141,7 @@ def forecast(name: str, claim: Claim, size: Scale, scale: str) -> str:
 
 def begin_claim(path: Path, made_by: dict[str, Any], places: Iterable[str], display: str) -> None:
     """Record the code that runs a claim; set aside runs of other code, as all arms must be of the same."""
-    kept = path / "code.json"
+    kept = path / CODE
     if kept.exists() and read_json(kept)["ran"]["fingerprint"] != made_by["ran"]["fingerprint"]:
         for place in (*places, *(f"{place}-before" for place in places)):
             if Run.begun(path / place):
@@ -156,7 +159,26 @@ def size_of(claim: Claim, scale: str) -> Scale:
 
 
 def train_arm(claim: Claim, label: str, size: Scale, scale: str, directory: Path, display: str) -> Run:
-    """Load, resume or start the run of one arm; a run of another arm found there is set aside."""
+    """Load, resume or start the run of one arm; a run of another arm found there is set aside.
+
+    An arm that another claim trained with the same settings and code is copied from there.
+    """
+    agent, environment, words = arm_words(claim, label, size, scale, directory, display)
+    if Run.begun(directory):
+        config = Run(directory).config
+        if config["steps"] != words["steps"] or tuple(config["seeds"]) != size.seeds:
+            raise ForageError(f"{directory} holds a run of another size; name another --directory or remove it.")
+    elif scale == "laptop":
+        equal = find_equal_run(agent, environment, directory, words)
+        if equal is not None and copy_run(claim, equal, directory):
+            progress.make_display(display).note(f"{label} is copied from {equal}: it has the same settings and code.")
+    return load_or_train(agent, environment, directory, display, **words)
+
+
+def arm_words(
+    claim: Claim, label: str, size: Scale, scale: str, directory: Path, display: str
+) -> tuple[str, Any, dict[str, Any]]:
+    """Return an arm's agent, its environment and the other arguments of `forage.train`, and train the run before it."""
     arm = claim.arms[label]
     environment, options = arm.environment or claim.environment, dict(arm.options)
     if scale == "paper":
@@ -175,12 +197,41 @@ def train_arm(claim: Claim, label: str, size: Scale, scale: str, directory: Path
         load_or_train(before.agent, environment, start, display, **before.parts(), **words, **common)
         parts |= {"start_from": str(start)}
     steps = arm.steps if arm.steps is not None and scale == "laptop" else size.steps
-    parts |= {"steps": steps, "agent_options": options} | common
-    if Run.begun(directory):
-        config = Run(directory).config
-        if config["steps"] != steps or tuple(config["seeds"]) != size.seeds:
-            raise ForageError(f"{directory} holds a run of another size; name another --directory or remove it.")
-    return load_or_train(arm.agent, environment, directory, display, **parts)
+    return arm.agent, environment, parts | {"steps": steps, "agent_options": options} | common
+
+
+def find_equal_run(agent: str, environment: Any, directory: Path, words: dict[str, Any]) -> Path | None:
+    """Return the finished run of an arm of another claim with the same settings, by the same commit."""
+    commit = read_json(directory.parent / CODE)["ran"]["commit"]
+    if not commit:
+        return None
+    for code in sorted(path for depth in ("*", "*/*") for path in CLAIM_RUNS.glob(f"{depth}/{CODE}")):
+        if read_json(code)["ran"]["commit"] != commit or code.parent == directory.parent:
+            continue
+        for evaluation in sorted(code.parent.glob("*/evaluation.json")):
+            config = Run(evaluation.parent).config
+            same = config["steps"] == words["steps"] and tuple(config["seeds"]) == words["seeds"]
+            if same and not config_mismatch(config, agent, environment, words, evaluation.parent):
+                return evaluation.parent
+    return None
+
+
+def copy_run(claim: Claim, equal: Path, directory: Path) -> bool:
+    """Copy an equal run, with its origin; return whether the claim can be measured on the copy."""
+    origin = read_json(equal / SHARED) if (equal / SHARED).exists() else {"run": f"{equal.parent.name}/{equal.name}"}
+    partial = directory.with_name(f"{directory.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    shutil.copytree(equal, partial)
+    try:
+        measure_run(claim.measure, Run(partial))
+        for also in claim.also:
+            measure_run(also.measure, Run(partial), f"measured-{slug(also.measured)}")
+    except ForageError:  # its checkpoints are gone
+        shutil.rmtree(partial)
+        return False
+    write_json(partial / SHARED, origin)
+    partial.rename(directory)
+    return True
 
 
 def load_or_train(agent: str, environment: Any, directory: Path, display: str, **words: Any) -> Run:
@@ -290,6 +341,7 @@ def describe_result(
             "seconds": seconds[label],
             "agent": run.config["agent"],
             "steps": run.rows[-1]["steps"],
+            **({"shared": read_json(run.directory / SHARED)["run"]} if (run.directory / SHARED).exists() else {}),
             "curve": {"steps": steps[::-every][::-1].tolist(), "return": rounded_values(returns[:, ::-every][:, ::-1])},
         }
     return {

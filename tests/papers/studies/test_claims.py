@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 import subprocess
 from inspect import signature
 from pathlib import Path
@@ -369,6 +370,43 @@ def test_runs_of_other_settings_or_code_are_not_taken_for_this_claim(tmp_path, c
     assert "white was made with other code of forage" in capsys.readouterr().out
     assert (tmp_path / "white-before-1").exists() and not (tmp_path / "gsde-before-2").exists()
     assert scores(again) == scores(other) and again["versions"]["code"] == read_json(made)["code"] != "older"
+
+
+@pytest.mark.thorough
+def test_an_arm_is_copied_from_another_claim_of_the_same_code(tmp_path, monkeypatch, capsys, little):
+    monkeypatch.chdir(tmp_path)
+    claim = running.load_claim("gsde")
+
+    def folder(name, commit):
+        path = running.CLAIM_RUNS / f"{name}-laptop"
+        path.mkdir(parents=True)
+        write_json(path / running.CODE, {"ran": {"commit": commit, "fingerprint": ""}})
+        return path / "white"
+
+    first = running.train_arm(claim, "white", claim.smoke, "laptop", folder("one", "a" * 40), "quiet")
+    with monkeypatch.context() as patch:
+        no_training(patch)
+        second = running.train_arm(claim, "white", claim.smoke, "laptop", folder("two", "a" * 40), "plain")
+        assert "white is copied from runs/claims/one-laptop/white" in capsys.readouterr().out
+        assert second.evaluation == first.evaluation
+        assert read_json(second.directory / running.SHARED) == {"run": "one-laptop/white"}
+        # A copy of a copy names the run that was trained; other code, settings and seeds are no copy.
+        shutil.rmtree(first.directory)
+        running.train_arm(claim, "white", claim.smoke, "laptop", folder("three", "a" * 40), "quiet")
+        assert read_json(running.CLAIM_RUNS / "three-laptop" / "white" / running.SHARED) == {"run": "one-laptop/white"}
+        for name, label, seeds, commit in (
+            ("four", "white", (1000, 1001), "b" * 40),
+            ("five", "gSDE", (1000, 1001), "a" * 40),
+            ("six", "white", (1000, 1002), "a" * 40),
+        ):
+            with pytest.raises(AssertionError, match="nothing was to be trained"):
+                running.train_arm(claim, label, Scale(160, seeds), "laptop", folder(name, commit), "quiet")
+    # A measure that needs what the other claim has deleted wants a run of its own.
+    for path in running.CLAIM_RUNS.glob("*/white"):
+        shutil.rmtree(path / "checkpoints")
+        (path / "measured.json").unlink(missing_ok=True)
+    own = running.train_arm(claim, "white", claim.smoke, "laptop", folder("seven", "a" * 40), "quiet")
+    assert own.checkpoints and not (own.directory / running.SHARED).exists()
 
 
 @pytest.mark.thorough
