@@ -89,6 +89,10 @@ class Words(NamedTuple):
         known = self.encode(world.reference())
         return known[: round(hint * len(known))]
 
+    def next_context(self, read: Context, answer: Sequence[int], said: WorldReply) -> Context:
+        """Return the context after an answer and the world's reply to it."""
+        return self.form.begin(said.text) if said.anew else self.form.extend(read, answer, said.next_messages)
+
     def sizes(self, world: World, levels: Sequence[int], hint: float, rounds: int) -> tuple[int, int]:
         """Return the number of tokens of an episode's context and of an answer, by references with a margin.
 
@@ -110,7 +114,7 @@ class Words(NamedTuple):
                 said = world.reply(world.reference())
                 if said.over:
                     break
-                read = self.form.extend(read, (*reference, self.end), said.next_messages)
+                read = self.next_context(read, (*reference, self.end), said)
         return round(longest * rounds * (1.2 if world.turns > 1 else 1.1)) + 1, round(written * 1.2) + 1
 
 
@@ -162,7 +166,7 @@ class Course(NamedTuple):
             said = said._replace(over=True)
             said = said._replace(format=0.0, truth=0.0) if self.verified else said
             return after._replace(said=said, over=True)
-        read = self.words.form.extend(slot.read, answer, said.next_messages)
+        read = self.words.next_context(slot.read, answer, said)
         if len(read.tokens) > min(slot.limits.context or self.context, self.context):
             return after._replace(said=OVERFLOWN, over=True, cut=True)
         return after._replace(context=read.tokens, read=read)

@@ -54,6 +54,7 @@ class WorldReply(NamedTuple):
     words: str = ""  # the verdict in words, where it is more than right or wrong
     messages: tuple[Message, ...] = ()  # the text as messages for a chat template, where it is not a user's
     results: tuple[Message, ...] = ()  # the answers of tools as messages, in whatever form the policy reads them
+    anew: bool = False  # the text is the whole next context, in place of what was said before
 
     @property
     def next_messages(self) -> str | tuple[Message, ...]:
@@ -238,7 +239,8 @@ class Play(World):
                 f"over."
             )
         text, reward, over = turn
-        return WorldReply("" if over else text, float(reward), bool(over), told=getattr(self.game, "told", {}))
+        told, anew = getattr(self.game, "told", {}), bool(getattr(self.game, "anew", False))
+        return WorldReply("" if over else text, float(reward), bool(over), told=told, anew=anew)
 
     def reference(self) -> str:
         return self.call("expert") if hasattr(self.game, "expert") else ""

@@ -54,6 +54,19 @@ def test_a_game_and_problems():
     assert "Double" in str(make("text:twice.py:Twice", level=1).expert_episode())
 
 
+def test_a_game_may_begin_its_context_anew(tmp_path):
+    (tmp_path / "brief.py").write_text(FILES["count.py"].replace("class Count:", "class Count:\n    anew = True"))
+    environment = make("text:brief.py:Count", turns=3, context=40, response=8)
+    environment.reset(0)
+    observed = say(environment, "no", "no")[1]["context"][0]
+    said = environment.tokenizer.decode((observed[observed > 0] - 1).tolist(), special=True)
+    assert said == "Wrong.\n"
+    saved = environment.snapshot()
+    after = say(environment, "no", "no")[1]["context"]
+    np.testing.assert_array_equal(observed, after[0])
+    np.testing.assert_array_equal(environment.restore(saved)["context"][0], observed)
+
+
 def test_an_environment_whose_methods_are_tools(tmp_path):
     (tmp_path / "goals.jsonl").write_text('{"prompt": "Go. ", "goal": 2}\n' * 3)
     for options, goal in (({"rows": "goals.jsonl"}, 2), ({"rows": [{"goal": 3}]}, 3), ({}, None)):

@@ -18,7 +18,8 @@ class Game(Protocol):
     """A game that is played by texts. It replies to any text; texts that are no move cost a penalty by its rules.
 
     It may report further numbers: `names` of the class names them, and `told` has those of the newest text, or of the
-    game that it ended. `executed`, 1 or 0, tells whether the text was a move.
+    game that it ended. `executed`, 1 or 0, tells whether the text was a move. While its attribute `anew` is true, its
+    reply is the whole next context: all that was said before is dropped.
     """
 
     def begin(self, seed: int) -> str:

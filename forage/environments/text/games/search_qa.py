@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections import Counter
-from typing import ClassVar, cast
+from typing import ClassVar, NamedTuple, cast
 
 from forage.environments.text.answers import extract_answer
 from forage.environments.text.games.game import Turn, check_whole, running
@@ -19,6 +19,31 @@ NAMES = (
 )
 CITIES = ("Rome", "Oslo", "Lima", "Cairo", "Kyoto", "Quito", "Delhi", "Turin", "Sofia", "Accra")
 LONGEST = 5  # words of an answer
+
+
+class People(NamedTuple):
+    """Invented people, each with a home and a friend, and a search over the documents that say so."""
+
+    homes: dict[str, str]  # a city, by name
+    friends: dict[str, str]  # a circle: no chain of friends is shorter
+    toolbox: Toolbox
+
+    def chain(self, start: str, hops: int) -> list[str]:
+        """Return a person, a friend, the friend's friend, and so on."""
+        found = [start]
+        while len(found) < hops:
+            found.append(self.friends[found[-1]])
+        return found
+
+
+def draw_people(draw: random.Random, number: int, results: int = 1) -> People:
+    """Draw people, and documents about them in an order of their own. `results`: documents that a search shows."""
+    people = draw.sample(NAMES, number)
+    friends = dict(zip(people, [*people[1:], people[0]], strict=True))
+    homes = {name: draw.choice(CITIES) for name in people}
+    titles = draw.sample(people, len(people))
+    documents = {name: f"{name} lives in {homes[name]}. {name} has a friend, {friends[name]}." for name in titles}
+    return People(homes, friends, Toolbox((cast(Tool, Search(documents, results=results)),)))
 
 
 @dataclasses.dataclass
@@ -59,17 +84,10 @@ class SearchQA:
     def begin(self, seed: int) -> str:
         """Make people up, and ask about one of them."""
         draw = random.Random(seed)
-        people = draw.sample(NAMES, self.people)
-        friends = dict(zip(people, [*people[1:], people[0]], strict=True))  # a circle: no chain of friends is shorter
-        cities = {name: draw.choice(CITIES) for name in people}
-        titles = draw.sample(people, len(people))
-        documents = {name: f"{name} lives in {cities[name]}. {name} has a friend, {friends[name]}." for name in titles}
-        self.toolbox = Toolbox((cast(Tool, Search(documents, results=1)),))
-        start = draw.choice(people)
-        self.chain = [start]
-        while len(self.chain) < self.hops:
-            self.chain.append(friends[self.chain[-1]])
-        self.answer = cities[self.chain[-1]]
+        people = draw_people(draw, self.people)
+        self.toolbox, start = people.toolbox, draw.choice(list(people.homes))
+        self.chain = people.chain(start, self.hops)
+        self.answer = people.homes[self.chain[-1]]
         self.turn, self.searches, self.right, self.over = 0, 0, True, False
         return f"Where does {'the friend of ' * (self.hops - 1)}{start} live?"
 
