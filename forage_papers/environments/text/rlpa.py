@@ -2,7 +2,7 @@
 
 Zhao, Sui, Hu, Guo, Liu, Li, Zhao, Qin, Liu (2025), "Teaching Language Models to Evolve with Users: Dynamic Profile
 Modeling for Personalized Alignment", arXiv 2505.15456, by the authors' program, github.com/XingYuSSS/RLPA
-(`scirpts/multi_turn_rfn.py`). Each turn the policy writes
+(`multi_turn_rfn.py`). Each turn the policy writes
 
     <profile>        and then        <response>
     - name: value                    its reply
