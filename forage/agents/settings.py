@@ -221,6 +221,7 @@ SETTINGS = {
         Section 4: bounds of 0.4 on the logarithm (those of the loss), no divergence. How many steps each rollout gets
         could not be looked up; here 4.
         """,
+        own_choices="the number of steps of each rollout",
         loss="gmpo",
         minibatches=4,
     ),
@@ -232,6 +233,7 @@ SETTINGS = {
         words="""
         Temperatures 1 and 1.05 (those of the loss). How many steps each rollout gets could not be looked up; here 4.
         """,
+        own_choices="the number of steps of each rollout",
         loss="sapo",
         minibatches=4,
     ),

@@ -52,6 +52,7 @@ class SelfPlay(Behaviour):
     """
 
     example: ClassVar[str] = "forage train ppo boards:TicTacToe --behaviour self-play"
+    own_choices: ClassVar[str] = "`snapshots`, the size of the pool"
 
     opposes: ClassVar[bool] = True
     needs: ClassVar[Needs] = Needs(

@@ -72,11 +72,17 @@ def list_parts(wanted: str | None) -> None:
     """Print all parts and environments, or those of the kind `wanted`, each with a sentence."""
     if wanted is not None and wanted not in KINDS:
         raise ForageError(f"Unknown kind {wanted!r}{nearest(wanted, KINDS)}")
+    marked = False
     for port in (*registry.PORTS, "wrappers"):
         if wanted is None or KINDS[wanted] == port:
             print(port)
             for name, target in (registry.WRAPPERS if port == "wrappers" else registry.parts(port)).items():
-                print(fill_columns(f"  {name:20}", declared.summary(target) + registry.package_words(target)))
+                own = bool(declared.own_choices(target))
+                marked |= own
+                shown = f"{name} *" if own else name
+                print(fill_columns(f"  {shown:20}", declared.summary(target) + registry.package_words(target)))
+    if marked:
+        print("* has numbers or rules that are Forage's and not its paper's; forage show NAME names them.")
     if wanted in (None, "environments"):
         from forage.environments import list_environments
         from forage.environments.catalogue import SUITES

@@ -51,7 +51,7 @@ def show(name: str) -> None:
     if not found:
         show_environment(name)
         return
-    from forage.config.help.describing import docstrings, option_lines
+    from forage.config.help.describing import docstrings, option_lines, own_lines
     from forage.config.help.outlines import class_to_describe
     from forage.config.values import takes_schedule
     from forage.core.ranges import FORMS
@@ -62,6 +62,7 @@ def show(name: str) -> None:
     print(docstrings(cls), "\n")
     print("options")
     print(*option_lines(cls, "" if port == "agent" else f"{port}."), sep="\n")
+    print(*own_lines(cls), sep="\n", end="")
     scheduled = [field.name.replace("_", "-") for field in part_options.fields(cls) if takes_schedule(cls, field.name)]
     if scheduled:
         print("", fill_columns("schedules", f"(docs/networks.md) may stand for {', '.join(scheduled)}:"), sep="\n")
@@ -98,6 +99,8 @@ def own_part(name: str) -> list[tuple[str, str]]:
 
 
 def show_wrapper(name: str) -> None:
+    from forage.config.help.describing import own_lines
+
     cls = registry.wrapper_class(name)
     print(f"{name}: wrapper\n")
     print(inspect.cleandoc(cls.__doc__ or ""))
@@ -107,6 +110,7 @@ def show_wrapper(name: str) -> None:
     for field in fields:
         default = "required" if field.required else field.default
         print(f"  {field.name.replace('_', '-'):20} {default!s:14} {field.help}")
+    print(*own_lines(cls), sep="\n", end="")
     print(f"\nexample {cls.example}\nsource {registry.WRAPPERS[name].replace(':', ' ')}")
 
 

@@ -41,6 +41,7 @@ class AdaptiveTemperature(Behaviour):
     """
 
     example: ClassVar[str] = "forage train grpo text:countdown --behaviour adaptive-temperature"
+    own_choices: ClassVar[str] = "the bounds of the temperature"
     ranges: ClassVar[Ranges] = {
         "annealed": Range(0, 1),
         "final": Range(0, 1, above=True),

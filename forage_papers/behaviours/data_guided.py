@@ -76,6 +76,7 @@ class DataGuided(Behaviour):
         "forage train rlpd Pendulum-v1 --behaviour data-guided --behaviour.demonstrations demos.npz --memory mixed "
         "--memory.data demos.npz"
     )
+    own_choices: ClassVar[str] = "the covariance's form, the networks, the numbers and the schedule"
     ranges: ClassVar[Ranges] = {"fraction": Range(0, 1), "updates": Range(1), "rows": Range(1)}
     needs: ClassVar[Needs] = Needs(actions="bounded", off_policy=True, without_memory=True)
 

@@ -43,6 +43,7 @@ class EZGreedy(Behaviour):
     """
 
     example: ClassVar[str] = "forage train dqn MountainCar-v0 --behaviour ez-greedy"
+    own_choices: ClassVar[str] = "`longest`"
     ranges: ClassVar[Ranges] = {"schedule": Range(0, 1), "exponent": Range(0), "mean": Range(1), "longest": Range(1)}
     needs: ClassVar[Needs] = Needs(actions="choices", off_policy=True)
     choices: ClassVar[Choices] = {"durations": ("zeta", "geometric")}

@@ -45,6 +45,7 @@ class GuidedAugmentation(DataSet):
         "forage train td3-bc Pendulum-v1 --memory guided --memory.file few.npz "
         "--memory.augmentation mine.py:mirrored --memory.progress mine.py:upward"
     )
+    own_choices: ClassVar[str] = "the numbers"
     ranges: ClassVar[Ranges] = {"copies": Range(0, above=True), "length": Range(1), "draws": Range(0)}
 
     augmentation: str | Callable[..., Any] | None = equinox.field(static=True, default=None)  # function of a segment

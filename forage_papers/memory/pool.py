@@ -117,6 +117,7 @@ class RefilledPool(RolloutPool):
     """
 
     example: ClassVar[str] = "forage train grpo text:addition --env.level 0-3 --memory refill"
+    own_choices: ClassVar[str] = "both bounds, and `most`"
     ranges: ClassVar[Ranges] = {"low": Range(0, 1), "high": Range(0, 1), "most": Range(1), "group_size": Range(2)}
 
     low: float = 0.2  # groups that are solved more rarely are dropped

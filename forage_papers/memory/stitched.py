@@ -45,6 +45,7 @@ class StitchedGoals(DataSet):
     """
 
     example: ClassVar[str] = "forage train bc maze:UMaze-Goal --memory stitched --memory.file goals.npz --steps 10k"
+    own_choices: ClassVar[str] = "a `stitch` of a half"
     ranges: ClassVar[Ranges] = {"stitch": Range(0, 1), "clusters": Range(1)}
 
     recomputes_rewards: ClassVar[bool] = True

@@ -33,6 +33,7 @@ class SIRI(Tasks):
     """
 
     example: ClassVar[str] = "forage train dapo text:countdown --env.room true --tasks siri --tasks.lowest 16"
+    own_choices: ClassVar[str] = "the period `cycle`, and both ends"
     ranges: ClassVar[Ranges] = {"lowest": Range(1), "highest": Range(0), "cycle": Range(2)}
     on_host: ClassVar[bool] = True
     adapts: ClassVar[bool] = True

@@ -38,6 +38,7 @@ class FilteredProblems(NumberedProblems):
     """
 
     example: ClassVar[str] = "forage train grpo text:addition --env.problems 1000 --env.level 0-3 --tasks filtered"
+    own_choices: ClassVar[str] = "both bounds, and the choice before a rollout in place of behind it"
     ranges: ClassVar[Ranges] = {
         "low": Range(0, 1),
         "high": Range(0, 1),

@@ -49,6 +49,7 @@ class Seele(NumberedProblems):
     """
 
     example: ClassVar[str] = "forage train grpo text:countdown --env.problems 1000 --env.hints 0.9 --tasks seele"
+    own_choices: ClassVar[str] = "the fit of the model, the number of rounds, and no hint at first"
     ranges: ClassVar[Ranges] = {
         "target": Range(0, 1, above=True, below=True),
         "largest": Range(0, 1, above=True),

@@ -184,7 +184,9 @@ def test_every_part_is_listed(capsys):
         for name, target in table.items():
             sentence = declared.summary(target)
             assert len(sentence) > 10 and sentence.endswith("."), f"{name} has no whole sentence about itself"
-            assert " ".join(f"  {name} {sentence}".split()) in " ".join(out.split())
+            mark = "* " if declared.own_choices(target) else ""
+            assert " ".join(f"  {name} {mark}{sentence}".split()) in " ".join(out.split())
+    assert "gmpo * " in out and "\n* has numbers or rules that are Forage's and not its paper's" in out
     assert "  CartPole-v1 " in out
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from forage.config import part_options, registry
 from forage.config.help import outlines
-from forage.config.help.describing import docstrings, option_lines
+from forage.config.help.describing import docstrings, option_lines, own_lines
 from forage.config.values import takes_schedule
 
 PARTS = [target for table in registry.tables().values() for target in table.values()]
@@ -20,6 +20,7 @@ def describe(cls):
         "schedules": [field.name for field in part_options.fields(cls) if takes_schedule(cls, field.name)],
         "words": docstrings(cls),
         "example": vars(cls).get("example"),
+        "own": own_lines(cls),
         "ports": [base.__name__ for base in cls.__mro__ if base.__module__.startswith("forage.core.ports.")],
     }
 

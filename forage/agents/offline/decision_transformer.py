@@ -125,6 +125,7 @@ class DecisionTransformer(OfflineAgent):
     """
 
     example: ClassVar[str] = "forage train decision-transformer CartPole-v1 --data mixed.npz"
+    own_choices: ClassVar[str] = "the scale of returns, and five rules that the module's text names"
     ranges: ClassVar[Ranges] = {
         "target_return": Range(),
         "context": Range(1),

@@ -28,6 +28,17 @@ def summary(target: str) -> str:
     return sentence if sentence.endswith(".") else first_sentence(ast.get_docstring(parse_module(module)) or sentence)
 
 
+def own_choices(target: str) -> str:
+    """Return the numbers and rules of a part that are Forage's and not its paper's; empty for other parts."""
+    if row := row_of_settings(target):
+        return str(row.defaults.get("own_choices", ""))
+    found = definition(*target.split(":"))
+    for node in found.body if isinstance(found, ast.ClassDef) else ():
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "own_choices" and node.value:
+            return str(ast.literal_eval(node.value))
+    return ""
+
+
 def row_of_settings(target: str) -> Setting | None:
     """Return the row of a named setting, whose module imports none of the parts; None for other classes."""
     module, _, name = target.partition(":")

@@ -30,6 +30,12 @@ def option_lines(cls: type, prefix: str = "") -> Iterator[str]:
         yield from option_line(f"--{prefix}{hyphens(field.name)}", default, meaning)
 
 
+def own_lines(cls: type) -> list[str]:
+    """Return the lines about the numbers and rules of a part that are Forage's and not its paper's, if it has any."""
+    own = vars(cls).get("own_choices")
+    return ["", options.fill_columns("Forage's, not the paper's:", own), ""] if own else []
+
+
 def option_line(option: str, default: Any, meaning: str) -> list[str]:
     """Return an option with its default and meaning, the meaning wrapped to the terminal."""
     left = f"  {option:28} {default!s:10} "
@@ -92,7 +98,7 @@ def training_help(command: str, positional: list[str], words: options.Words) -> 
     lines = [f"forage {command} {' '.join(word for word in (agent, environment or 'ENVIRONMENT') if word)} [OPTIONS]"]
     if agent:
         cls = part_to_describe("agent", agent)
-        lines += ["", f"options of {agent}, each with its default", *option_lines(cls)]
+        lines += ["", f"options of {agent}, each with its default", *option_lines(cls), *own_lines(cls)[:2]]
     if environment:
         lines += ["", f"options of {environment}", *environment_lines(environment)]
     lines += ["", "ports, each with its parts; --PORT NAME names one, --PORT.OPTION VALUE sets an option of it"]

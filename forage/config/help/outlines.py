@@ -22,7 +22,7 @@ from forage.config.help import declared
 from forage.config.part_options import needs_words
 from forage.core.settings import make_class
 
-DECLARATIONS = ("example", "needs", "ranges", "on_host", "unscheduled")
+DECLARATIONS = ("example", "own_choices", "needs", "ranges", "on_host", "unscheduled")
 """Names in a class, besides its fields, that an outline has."""
 LIGHT = ("forage.core.ranges", "forage.core.ports.needs", "forage.core.types")
 """Modules of Forage that are imported for the names in declarations, as they load no JAX."""

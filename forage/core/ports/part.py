@@ -22,6 +22,9 @@ class Part(equinox.Module):
     example: ClassVar[str] = ""
     """A command that uses the part, or an explanation of its use if there is no such command."""
 
+    own_choices: ClassVar[str] = ""
+    """The numbers and rules of it that are Forage's and not its paper's, as a phrase, where those are unknown."""
+
     needs: ClassVar[Needs] = Needs()
     """Its needs of the environment and of the agent, in addition to those of its base classes; a property where they
     depend on options.

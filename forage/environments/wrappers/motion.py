@@ -55,6 +55,9 @@ class Motion(Wrapper):
     """
 
     example: ClassVar[str] = "forage train ppo Pendulum-v1 --wrap motion:swing.npz:0,1:2"
+    own_choices: ClassVar[str] = (
+        "groups of observed entries in place of joints' rotations, and the end of lost episodes"
+    )
 
     file: str = equinox.field(static=True)  # the clip, as record writes it
     pose: tuple[int, ...] = equinox.field(static=True, default=(), converter=tuple)  # entries of what is seen that are

@@ -53,6 +53,7 @@ class GAIL(Discriminating):
     """
 
     example: ClassVar[str] = "forage train ppo CartPole-v1 --rewards gail --rewards.demonstrations expert.npz"
+    own_choices: ClassVar[str] = "the step size, the batches, and the number of transitions kept"
     choices: ClassVar[Choices] = {"paid": PAID}
 
     paid: str = equinox.field(static=True, default="positive")  # what is paid: positive, negative or logit

@@ -40,6 +40,7 @@ class CDE(PPOLanguage):
     """
 
     example: ClassVar[str] = "forage train cde text:countdown"
+    own_choices: ClassVar[str] = "the bonus behind the normalisation of advantages, and the heads' first weights"
     ranges: ClassVar[Ranges] = {
         **PPOLanguage.ranges,
         "heads": Range(2),

@@ -39,6 +39,7 @@ class EGSW(GRPO):
     """
 
     example: ClassVar[str] = "forage train egsw text:addition --env.level 2"
+    own_choices: ClassVar[str] = "both numbers, and that no gradient flows through the weights"
     replays: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {**GRPO.ranges, "bonus": Range(0), "softmax_temperature": Range(0, above=True)}
     needs: ClassVar[Needs] = Needs(single_turn=True)

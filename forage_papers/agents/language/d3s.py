@@ -33,6 +33,7 @@ class D3S(GRPO):
     """
 
     example: ClassVar[str] = "forage train d3s text:addition --env.level 2"
+    own_choices: ClassVar[str] = "both shares, the form of the schedule and its end"
     corrects_sampler: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {
         **GRPO.ranges,

@@ -56,6 +56,7 @@ class EEPO(GRPO):
     """
 
     example: ClassVar[str] = "forage train eepo text:addition --env.level 2"
+    own_choices: ClassVar[str] = "the bound of 1e-6"
     corrects_sampler: ClassVar[bool] = False
     replays: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {

@@ -47,6 +47,7 @@ class RewardWeighted(SFT):
     """
 
     example: ClassVar[str] = "forage train reward-weighted --data scored.jsonl --model DIRECTORY"
+    own_choices: ClassVar[str] = "the division by the mean, and the defaults"
     offline: ClassVar[bool] = True
     texts: ClassVar[tuple[str, ...]] = ("scored", "label")
     ranges: ClassVar[Ranges] = {**SFT.ranges, "beta": Range(0, above=True), "least": Range()}

@@ -34,6 +34,7 @@ class GRPOLambda(GRPO):
     """
 
     example: ClassVar[str] = "forage train grpo-lambda text:countdown"
+    own_choices: ClassVar[str] = "the share, the penalty's formula and its scale"
     corrects_sampler: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {**GRPO.ranges, "share": Range(0, 1), "scale": Range(0, 1)}
     unused: ClassVar[Unused] = {"overlong_buffer": "GRPO-lambda has a price of length of its own"}

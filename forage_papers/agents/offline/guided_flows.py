@@ -87,6 +87,7 @@ class GuidedFlows(OfflineAgent):
     """Planning with flows that are guided to returns (Zheng et al., 2023, arXiv 2311.13443), from a data set."""
 
     example: ClassVar[str] = "forage train guided-flows Pendulum-v1 --data mixed.npz"
+    own_choices: ClassVar[str] = "both networks, and all numbers"
     ranges: ClassVar[Ranges] = {
         "target_return": Range(),
         "horizon": Range(2),

@@ -44,6 +44,7 @@ class ReCOIL(IQL):
     """Imitation from demonstrations and mixed data (Sikchi et al., 2023, arXiv 2302.08560)."""
 
     example: ClassVar[str] = "forage train recoil Pendulum-v1 --data mixed.npz --demonstrations expert.npz"
+    own_choices: ClassVar[str] = "the policy's loss, that of implicit Q-learning"
     fine_tunes: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {
         "temperature": Range(0, above=True),

@@ -42,6 +42,7 @@ class PPOImitation(PPO):
     """PPO with additional steps of behaviour cloning (Andres et al., 2023, arXiv 2304.09825)."""
 
     example: ClassVar[str] = "forage train ppo-imitation grid:MultiRoom-N4-S5 --demonstrations demos.npz"
+    own_choices: ClassVar[str] = "turns of both losses in place of their sum, and the defaults"
     ranges: ClassVar[Ranges] = {"imitation_rate": Range(0), "imitation_updates": Range(1), "imitation_rows": Range(1)}
     needs: ClassVar[Needs] = Needs(given="demonstrations", instead="use ppo")
     unused: ClassVar[Unused] = {"gru_size": "This PPO imitates single transitions, which say nothing to a memory"}

@@ -45,6 +45,7 @@ class ResidualPPO(PPO):
     """PPO over a frozen policy (Ankile et al., 2024, arXiv 2407.16677), ResiP."""
 
     example: ClassVar[str] = "forage train residual-ppo Pendulum-v1 --base runs/clone"
+    own_choices: ClassVar[str] = "the numbers, which are PPO's"
     ranges: ClassVar[Ranges] = {"residual_scale": Range(0, 1, above=True)}
     needs: ClassVar[Needs] = Needs(actions="bounded", given="base")
     unused: ClassVar[Unused] = {

@@ -110,6 +110,9 @@ class EpisodicControl(Agent):
     """
 
     example: ClassVar[str] = "forage train episodic-control CartPole-v1 --radius 0.1 --steps 20k"
+    own_choices: ClassVar[str] = (
+        "the value of actions with few entries, the age of entries, the table's size, and the last epsilon"
+    )
     ranges: ClassVar[Ranges] = {
         "neighbours": Range(1),
         "capacity": Range(1),

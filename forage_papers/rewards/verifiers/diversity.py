@@ -37,6 +37,7 @@ class Diversity(TextRewards):
     """
 
     example: ClassVar[str] = "forage train grpo text:countdown --rewards diversity"
+    own_choices: ClassVar[str] = "the weight"
     ranges: ClassVar[Ranges] = {
         "weight": Range(0),
         "most": Range(0, 1),

@@ -36,6 +36,7 @@ class TextCuriosity(TextRewards):
     """
 
     example: ClassVar[str] = "forage train grpo text:countdown --rewards text-curiosity"
+    own_choices: ClassVar[str] = "the number and the end of the stairs by which the weight falls"
     ranges: ClassVar[Ranges] = {
         "weight": Range(0),
         "final_weight": Range(0),

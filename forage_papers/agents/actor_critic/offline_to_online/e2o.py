@@ -43,6 +43,7 @@ class E2O(SAC):
 
     begins_at_random: ClassVar[bool] = False
     example: ClassVar[str] = "forage train e2o --from runs/offline --steps 20k"
+    own_choices: ClassVar[str] = "`candidates` and `optimism`"
     ranges: ClassVar[Ranges] = {"candidates": Range(1), "optimism": Range(0), "critics": Range(2)}
 
     stochastic: ClassVar[bool] = False

@@ -67,6 +67,7 @@ class VARL(SAC):
     """
 
     example: ClassVar[str] = "forage train varl Pendulum-v1 --advisor runs/clone --steps 20k"
+    own_choices: ClassVar[str] = "the advice's loss, the number of pairs kept, and all other numbers"
     ranges: ClassVar[Ranges] = {
         "advice_interval": Range(1),
         "advice_rows": Range(1),
