@@ -363,6 +363,7 @@ def test_methods_of_language_are_rows_whether_they_are_there_or_not(monkeypatch:
     assert language.is_there("tasks/same") and not language.is_there("tasks/not-there")
     cells = language.cells_of()
     assert cells[0] == "agent/grpo/0" and "tasks/same/4" in cells and "tasks/not-there/0" not in cells
+    assert {"ppo-language", "sft", "sapo"} <= set(language.agents()) and not {"dpo", "distill"} & set(language.agents())
 
     def cell(row: str, drawn: float) -> dict[str, Any]:
         end = {"drawn": drawn, "greedy": 0.9, "tokens": 20.0}
