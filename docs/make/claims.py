@@ -23,6 +23,7 @@ from forage.evaluation.sequential import look_confidence
 from forage.evaluation.statistics import Score, score
 from forage.studies.claims import names, running
 from forage.studies.claims.claim import (
+    Claim,
     Effect,
     Rule,
     SecondMeasure,
@@ -31,6 +32,8 @@ from forage.studies.claims.claim import (
     evaluation_return,
     exclusion_sentences,
     join_verdicts,
+    judged_arms,
+    refusal,
 )
 from forage.studies.claims.dependencies import at_commit, modules, working_tree
 from forage.studies.claims.picture import draw_claim
@@ -132,9 +135,8 @@ def judged_again(result: dict[str, Any]) -> dict[str, Any]:
     """
     claim = running.load_claim(result["claim"])._replace(rule=Rule(**result["rule"]))
     words = result if pending(result) else {"statement": claim.statement, "note": claim.note}
-    if claim.judge is None:
-        claim = claim._replace(treatment=result["treatment"], baselines=tuple(baselines(result)))
-    found = effects(claim, arrays({label: arm["values"] for label, arm in result["arms"].items()}))
+    claim = as_run(claim, result)
+    found = effects(claim, values_of(result))
     again = {**words, "arms": scored(result["arms"]), "effects": as_data(found), "verdict": join_verdicts(found)}
     if "also" in result:
         known = {also.measured: also for also in claim.also}
@@ -144,6 +146,20 @@ def judged_again(result: dict[str, Any]) -> dict[str, Any]:
         ]
         again["also"] = [one | {"effects": as_data(also.effects(claim, arrays(one["values"])))} for one, also in shown]
     return result | again
+
+
+def as_run(claim: Claim, result: dict[str, Any]) -> Claim:
+    """Return a claim with the judged arms of a result, and without its reach if that is of another experiment."""
+    if pending(result):
+        claim = claim._replace(reach=None)
+    if claim.judge is not None:
+        return claim
+    return claim._replace(treatment=result["treatment"], baselines=tuple(baselines(result)))
+
+
+def values_of(result: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Return the values of each arm of a result."""
+    return arrays({label: arm["values"] for label, arm in result["arms"].items()})
 
 
 def scored(arms: dict[str, Any]) -> dict[str, Any]:
@@ -273,7 +289,9 @@ def look_words(result: dict[str, Any]) -> str:
         )
         if same := result["rule"]["same"]:
             said += f" Effects of less than {same:.3g} either way are no difference."
-    sentences = exclusion_sentences(result, running.load_claim(result["claim"]).reach)
+    claim = as_run(running.load_claim(result["claim"]), result)
+    refused = refusal(judged_arms(claim, values_of(result)), claim.reach)
+    sentences = [refused] if refused else exclusion_sentences(result, claim.reach)
     return said + "".join(f" {one}" for one in sentences)
 
 

@@ -13,6 +13,9 @@ from forage.runs.run import Run
 SEEDS = tuple(range(1000, 1010))
 """Seeds that no search for presets used: presets were tuned on 0 to 4, learning rows use those from 100."""
 
+NEAR = 0.05
+"""The share of `reach` within which an arm is at one of its ends."""
+
 Measure = Callable[[Run], list[float]]
 """One number for each seed of a trained run."""
 
@@ -47,7 +50,7 @@ class SecondMeasure(NamedTuple):
     def effects(self, claim: Claim, values: Mapping[str, np.ndarray]) -> list[Effect]:
         """Compare the treatment with every baseline by this measure."""
         higher = claim.rule.higher if self.higher is None else self.higher
-        return effects(claim._replace(rule=claim.rule._replace(higher=higher)), values)
+        return effects(claim._replace(rule=claim.rule._replace(higher=higher), reach=None), values)
 
 
 class Scale(NamedTuple):
@@ -139,7 +142,45 @@ def environments(claim: Claim) -> dict[str, str]:
 
 
 def effects(claim: Claim, values: Mapping[str, np.ndarray]) -> list[Effect]:
-    """Compare the treatment with every baseline, from each arm's numbers."""
+    """Compare the treatment with every baseline, from each arm's numbers; undecided where they allow no verdict."""
+    found = compare_arms(claim, values)
+    refused = refusal(judged_arms(claim, values), claim.reach)
+    return [one._replace(verdict="undecided") for one in found] if refused else found
+
+
+def judged_arms(claim: Claim, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the numbers of the treatment and its baselines; those of all arms where the claim has its own judge."""
+    labels = values if claim.judge is not None else (claim.treatment, *claim.baselines)
+    return {label: values[label] for label in labels}
+
+
+def refusal(judged: Mapping[str, np.ndarray], reach: Sequence[float] | None) -> str:
+    """Return the reason why the numbers of the judged arms allow no verdict, as a sentence; empty if they do.
+
+    They allow none where all are the same, and where the means of all arms lie within a twentieth of the same end of
+    `reach`: the experiment could not have shown a difference.
+    """
+    if not judged:
+        return ""
+    everything = np.concatenate([np.ravel(values) for values in judged.values()])
+    if np.isfinite(everything).all() and np.ptp(everything) == 0:
+        return f"There is no verdict, as every seed of every judged arm has {everything[0]:.4g}."
+    if reach is None:
+        return ""
+    floor, learned = reach
+    shares = [(float(np.mean(values)) - floor) / (learned - floor) for values in judged.values()]
+    if max(shares) <= NEAR:
+        return f"There is no verdict, as no judged arm learned: all are within {NEAR:.0%} of {floor:.4g}, or worse."
+    if min(shares) >= 1 - NEAR:
+        return (
+            f"There is no verdict, as every judged arm is at the ceiling: all are within {NEAR:.0%} of {learned:.4g}, "
+            f"or better."
+        )
+    return ""
+
+
+def compare_arms(claim: Claim, values: Mapping[str, np.ndarray]) -> list[Effect]:
+    """Compare the treatment with every baseline by the claim's rule."""
     rule = claim.rule
     if claim.judge is not None:
         return claim.judge(values, rule.at_a_look())

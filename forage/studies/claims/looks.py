@@ -21,7 +21,15 @@ from forage.evaluation.statistics import score
 from forage.runs import display as progress
 from forage.runs.run import read_json, write_json
 from forage.studies.claims import running
-from forage.studies.claims.claim import Claim, Rule, effects, environments, join_verdicts
+from forage.studies.claims.claim import (
+    Claim,
+    Rule,
+    effects,
+    environments,
+    join_verdicts,
+    judged_arms,
+    refusal,
+)
 from forage.studies.claims.picture import draw_claim
 from forage.studies.claims.published import (
     RESULTS,
@@ -59,6 +67,9 @@ def decide(
     if result is not None:
         say(f"The first look at {name} is its published result, of {len(result['seeds'])} seeds.")
     while result is None or result["verdict"] == "undecided":
+        if result is not None and (refused := refusal(judged_arms(claim, values_of(result)), claim.reach)):
+            say(f"{name} is undecided, and more seeds would not decide it. {refused}")
+            break
         known = [] if result is None else result["looks"]
         if len(known) == LOOKS:
             say(f"{name} is undecided after {LOOKS} looks.")
@@ -142,8 +153,7 @@ def judge_look(claim: Claim, result: Mapping[str, Any]) -> dict[str, Any]:
     """Judge a result by the rule of several looks."""
     rule = look_rule(claim)
     claim = claim._replace(rule=rule)
-    values = {label: np.array(arm["values"]) for label, arm in result["arms"].items()}
-    found = effects(claim, values)
+    found = effects(claim, values_of(result))
     judged = {"rule": rule._asdict(), "effects": [one._asdict() for one in found], "verdict": join_verdicts(found)}
     if "also" in result:
         measures = {one.measured: one for one in claim.also}
@@ -153,6 +163,11 @@ def judge_look(claim: Claim, result: Mapping[str, Any]) -> dict[str, Any]:
             if one["measured"] in measures
         ]
     return {**result, **judged}
+
+
+def values_of(result: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return the values of each arm as arrays."""
+    return {label: np.array(arm["values"]) for label, arm in result["arms"].items()}
 
 
 def arrays(also: Mapping[str, Any]) -> dict[str, np.ndarray]:

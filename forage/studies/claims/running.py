@@ -42,6 +42,8 @@ from forage.studies.claims.claim import (
     environments,
     exclusion_sentences,
     join_verdicts,
+    judged_arms,
+    refusal,
 )
 from forage.studies.claims.picture import draw_claim
 from forage.studies.claims.provenance import commit_of
@@ -412,7 +414,10 @@ def result_sentences(result: Mapping[str, Any]) -> list[str]:
                 f"  {result['treatment']} against {effect['baseline']}: {effect['value']:+.4g} "
                 f"[{effect['low']:.4g}, {effect['high']:.4g}], {effect['verdict']}"
             )
-    lines += [f"  {line}" for line in exclusion_sentences(result, load_claim(result["claim"]).reach)]
+    claim = load_claim(result["claim"])
+    values = {label: np.array(arm["values"]) for label, arm in result["arms"].items()}
+    refused = refusal(judged_arms(claim, values), claim.reach)
+    lines += [f"  {line}" for line in ([refused] if refused else exclusion_sentences(result, claim.reach))]
     seeds = len(result["seeds"])
     lines.append(f"  {result['verdict']}, at the scale {result['scale']}, {seeds} seeds of {result['steps']:,} steps")
     return lines

@@ -28,7 +28,9 @@ from forage.studies.claims.claim import (
     effects,
     interval_verdict,
     join_verdicts,
+    judged_arms,
     late,
+    refusal,
 )
 from forage.studies.claims.provenance import commit_of, experiment
 from forage.studies.claims.published import is_shallow
@@ -55,13 +57,45 @@ def test_the_rule():
 
 
 def test_effects_are_differences_of_means():
-    claim = running.load_claim("gae-lambda")
+    claim = running.load_claim("gae-lambda")._replace(reach=None)
     values = {"lambda 0": np.array([1.0, 2, 3]), "lambda 0.95": np.array([10.0, 11, 12]), "lambda 1": np.full(3, 11.0)}
     first, second = effects(claim, values)
     assert (first.baseline, first.value, first.verdict) == ("lambda 0", 9.0, "holds")
     assert (second.baseline, second.value, second.verdict) == ("lambda 1", 0.0, "undecided")
     lower = claim._replace(rule=Rule(higher=False))
     assert effects(lower, values)[0].value == -9.0 and effects(lower, values)[0].verdict == "fails"
+
+
+REFUSED = [
+    # treatment, baseline, reach, the verdict, a word of the reason
+    ([97.0, 99, 98], [101.0, 103, 102], (0.0, 100.0), "undecided", "ceiling"),
+    ([97.0, 99, 98], [90.0, 91, 92], (0.0, 100.0), "holds", ""),
+    ([1.0, 2, 1.5], [4.0, 5, 4.5], (0.0, 100.0), "undecided", "no judged arm learned"),
+    ([1.0, 2, 1.5], [14.0, 15, 14.5], (0.0, 100.0), "fails", ""),
+    ([99.0, 98, 98.5], [1.0, 2, 3], (0.0, 100.0), "holds", ""),  # opposite ends
+    ([1.0, 2, 1.5], [4.0, 5, 4.5], (100.0, 0.0), "undecided", "ceiling"),  # a measure of which less is better
+    ([1.0, 2, 1.5], [4.0, 5, 4.5], None, "fails", ""),
+    ([500.0] * 3, [500.0] * 3, None, "undecided", "every seed of every judged arm has 500"),
+    ([500.0] * 3, [499.0] * 3, None, "undecided", ""),  # three seeds without spread decide nothing by themselves
+]
+
+
+@pytest.mark.parametrize(("better", "worse", "reach", "verdict", "reason"), REFUSED)
+def test_judged_arms_at_one_end_allow_no_verdict(better, worse, reach, verdict, reason):
+    claim = running.load_claim("gae-lambda")._replace(baselines=("lambda 1",), reach=reach)
+    claim = claim._replace(rule=Rule(margin=-50.0)) if reason and "500" in reason else claim
+    values = {"lambda 0": np.full(3, 50.0), "lambda 0.95": np.array(better), "lambda 1": np.array(worse)}
+    (found,) = effects(claim, values)
+    assert found.verdict == verdict
+    said = refusal(judged_arms(claim, values), reach)
+    assert (reason in said) if reason else said == ""
+
+
+def test_a_claims_own_judge_is_refused_where_all_arms_are_the_same():
+    judge = lambda values, rule: [Effect("a", 0.0, 0.0, 0.0, "fails")]  # noqa: E731
+    claim = running.load_claim("gae-lambda")._replace(reach=None, judge=judge)
+    assert effects(claim, {"a": np.zeros(20)})[0].verdict == "undecided"
+    assert effects(claim, {"a": np.linspace(0.0, 0.01, 20)})[0].verdict == "fails"
 
 
 def test_an_effect_of_few_seeds_has_an_interval_for_few():

@@ -16,6 +16,8 @@ ARMS = ("lambda 0", "lambda 0.95", "lambda 1")
 def looker(monkeypatch, tmp_path):
     """Replace the training of arms by made-up scores: normal with deviation 1 around the means of the arms."""
     ran = []
+    claim = running.load_claim(NAME)._replace(reach=None)
+    monkeypatch.setattr(running, "load_claim", lambda name: claim)
 
     def play(means, first=None):
         def run(name, scale, directory, display, seeds):
@@ -76,12 +78,19 @@ def test_looks_end_with_the_budget_or_the_fifth(looker):
 
 
 def test_no_difference_is_a_verdict_where_the_scale_is_known(looker, monkeypatch):
-    claim = running.load_claim(NAME)._replace(reach=(-1000.0, 0.0))
+    claim = running.load_claim(NAME)._replace(reach=(-500.0, 500.0))
     monkeypatch.setattr(running, "load_claim", lambda name: claim)
     result = looker((0.0, 0.01, 0.0))()
     assert result["verdict"] == "no difference" and result["rule"]["same"] == 100.0 and len(result["looks"]) == 1
     (said, *_) = exclusion_sentences(result, claim.reach)
     assert "of all there is to learn" in said and "better by more than" in said
+
+
+def test_no_seeds_are_added_where_all_arms_are_at_the_same_end(looker, monkeypatch):
+    claim = running.load_claim(NAME)._replace(reach=(0.0, 1000.0))
+    monkeypatch.setattr(running, "load_claim", lambda name: claim)
+    result = looker((0.0, 30.0, 0.0))()
+    assert result["verdict"] == "undecided" and looker.ran == [tuple(range(10_000, 10_005))]
 
 
 def test_verdicts_of_one_interval():
