@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+from pathlib import Path
+
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Key, PyTree, UInt8
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, PyTree, UInt8
 
 from forage.config.resolve import resolve
 from forage.core.types import Step
 from forage.data import files
+from forage.data.logged import EPISODE_FIELDS, Transitions
 from forage.environments.classic.pendulum import Pendulum
 from forage.environments.grid.maze import DrawnMaze
 from forage.environments.wrappers.base import WrapperState
 from forage.environments.wrappers.motion import Motion, record_clip
-from forage.studies.claims.played import FOLDER, episodes, swing_up
+from forage.studies.claims.played import FOLDER, balance, episodes, play_rule, swing_up
 from forage_papers.agents.offline.procedure_cloning import breadth_first, scene
 
 FRAMES = 120
@@ -33,6 +39,30 @@ def followed_pendulum() -> FollowedMotion:
         file.parent.mkdir(parents=True, exist_ok=True)
         record_clip(Pendulum(), swing_up, file, FRAMES)
     return FollowedMotion(Pendulum(), str(file), (0, 1), (2,), least=0.3)
+
+
+@functools.cache
+def thinned_balance(every: int) -> str:
+    """Return the file of every n-th transition of one episode of balancing CartPole-v1; write it if it is missing."""
+    whole = Path(play_rule("CartPole-v1", balance, (0.0,)))
+    file = whole.with_name(f"{whole.stem}-every-{every}.npz")
+    if not file.exists():
+        logged, about = files.read_data(whole)
+        kept = select_transitions(logged, np.arange(0, len(logged.reward), every))
+        files.write_data(file, kept, about)
+    return str(file)
+
+
+def select_transitions(logged: Transitions, rows: Int[np.ndarray, " row"]) -> Transitions:
+    """Return some transitions, each as an episode of its own that was not recorded as a whole."""
+    fields = {name: jax.tree.map(lambda x: x[rows], getattr(logged, name)) for name in EPISODE_FIELDS}
+    single = np.ones(len(rows), bool)
+    return Transitions(**fields | {"truncated": ~fields["terminated"]}, cut=single, start=~single)
+
+
+def drive(observation: Float[Array, "observation=6"]) -> Array:
+    """Turn the elbow of Acrobot-v1 in its direction of motion, which always adds energy: 0 is back, 2 forth."""
+    return jnp.where(observation[5] < 0, 0, 2).astype(jnp.int32)
 
 
 def swing_up_expert(observation: Array, key: Key[Array, ""]) -> Array:

@@ -155,7 +155,7 @@ def judge_loss(values: Mapping[str, np.ndarray], rule: Rule) -> list[Effect]:
 
 
 MAZE = ("########", "#.....##", "#####.##", "#......#", "#####.##", "#####.##", "########")
-WEST, EAST, SOUTH, HIGH = (3, 1), (3, 6), (5, 5), (1, 1)  # rows and columns of ends of the ways
+START, WEST, EAST, SOUTH, HIGH = (3, 3), (3, 1), (3, 6), (5, 5), (1, 1)  # rows and columns of ends of the ways
 JUNCTION = 1.5  # m to the right of the middle, in the middle row
 SPEED = 3.0  # m/s
 
@@ -169,10 +169,10 @@ def crossing(start: tuple[int, int], goal: tuple[int, int]) -> GoalConditioned:
 
 
 def walk(observation: Mapping[str, Array]) -> Float[Array, "2"]:
-    """Go east along the middle row where the goal is there; else up from the junction, and west in the top row."""
+    """Go along the middle row to a goal there; to others up from the junction, and west in the top row."""
     place, velocity = observation["observation"][:2], observation["observation"][2:]
     x, y = place
-    along = jnp.array([1.0, -2.0 * y])
+    along = jnp.array([jnp.sign(observation["desired_goal"][0] - x), -2.0 * y])
     up, west = jnp.array([2.0 * (JUNCTION - x), 1.0]), jnp.array([-1.0, 2.0 * (2.0 - y)])
     wanted = jnp.where(observation["desired_goal"][1] < 1.0, along, jnp.where(y < 1.9, up, west))
     return jnp.clip(SPEED * wanted - velocity, -1.0, 1.0)
@@ -180,16 +180,19 @@ def walk(observation: Mapping[str, Array]) -> Float[Array, "2"]:
 
 @functools.cache
 def crossing_episodes(shares: Sequence[float]) -> str:
-    """Return the file of episodes from west to east and from south to the top row; none goes from west to the top."""
+    """Return the file of episodes from the start to west and east, and from south to the top row; write it if missing.
+
+    None goes from the start to the top row: its west end is near the middle row's, and the way there leads east.
+    """
     told = "".join(inspect.getsource(one) for one in (crossing, walk)) + str((MAZE, shares, SPEED))
     file = FOLDER / f"crossing-{hashlib.sha256(told.encode()).hexdigest()[:8]}.npz"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         ways = [
             episodes(crossing(*ends), walk, shares, seed)  # pyrefly: ignore[bad-argument-type]
-            for seed, ends in enumerate(((WEST, EAST), (SOUTH, HIGH)))
+            for seed, ends in enumerate(((START, WEST), (START, EAST), (SOUTH, HIGH)))
         ]
-        spec = resolve("ppo", crossing(WEST, HIGH), seeds=1).config()["spec"]
+        spec = resolve("ppo", crossing(START, HIGH), seeds=1).config()["spec"]
         files.write_data(file, join_episodes(ways), {"spec": spec})
     return str(file)
 
