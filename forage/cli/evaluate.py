@@ -36,6 +36,8 @@ forage evaluate MODEL text:FILE --rewards NAMES [--reward-weights a,b] [--episod
   --wrap NAME:VALUE      play with this wrapper always
   --tasks NAME           tasks in place of the run's own, with --tasks.OPTION as in training
   --pass K               on text: draw K answers to each of --episodes problems, and report the share solved in k tries
+  --choose RULE          with --pass: try answers in the order of majority, certainty, best:RUN (a reward model), or a
+                         rule of your own, file.py:Class, and compare with a random order
   --temperature T        temperature of the answers of --pass; by default as in training
   --wordings all | NAME  on text: problems trained on, held out, and in other wordings; several with commas
 
@@ -47,7 +49,7 @@ as a picture to robustness.png.
 With text:FILE, a look before training: a run, a directory or the base model forage answers prompts of a file, 20 unless
 --episodes says otherwise; ten are shown with their rewards, and then the means.
 With --pass and --wordings the model that the run started from is evaluated too; the results are in pass.json and
-pass.png, or in wordings.json.
+pass.png, or in wordings.json; with --choose they are in choose.json.
 
 Examples
   forage evaluate runs/NAME
@@ -193,18 +195,21 @@ def evaluate_text(directory: str, kind: str, asked: list[str], words: options.Wo
     }
     if name == "pass":
         given["answers"] = options.parse("pass", value, int)
+        if "choose" in words:
+            given["rule"] = str(words.pop("choose"))
         if "temperature" in words:
             given["temperature"] = options.parse("temperature", words.pop("temperature"), float)
     else:
         given["wordings"] = () if value == "all" else tuple(value.split(","))
-    known = ["episodes", "seed", "json", "quiet", *(["temperature"] if name == "pass" else [])]
+    known = ["episodes", "seed", "json", "quiet", *(["temperature", "choose"] if name == "pass" else [])]
     nothing_left(words, f"evaluate --{name}", known)
     from forage.runs.training import use_compilation_cache
+    from forage.studies.choosing import choose
     from forage.studies.passing import pass_at
     from forage.studies.wordings import reword
 
     use_compilation_cache()
-    found = (pass_at if name == "pass" else reword)(directory, **given)
+    found = (choose if "rule" in given else pass_at if name == "pass" else reword)(directory, **given)
     if kind == "json":
         say(found.data())
     elif kind != "quiet":

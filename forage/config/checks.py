@@ -117,7 +117,7 @@ def check_groups(agent: Agent, starts: Starts) -> None:
         words = " ".join(f"--starts.{option} {str(value).lower()}" for option, value in options.items())
         raise ForageError(
             f"{name} learns from answers that go on from {wanted.prefixes} prefixes of "
-            f"{'each' if wanted.per_answer else 'the first'} of {agent.group}"
+            f"{'each' if wanted.per_answer else 'the first' if wanted.stems == 1 else 'two'} of {agent.group}"
             f"{', a rollout later' if wanted.late else ''}; use --starts {agent.usual_starts} {words}."
         )
     if starts.group != agent.group:

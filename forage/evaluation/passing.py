@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from forage.core.errors import ForageError
 from forage.evaluation.look import INK, PALETTE, QUIET, head, save_figure, sheet, style
@@ -83,20 +83,53 @@ class Passing:
         return "no better than the first model, as far as can be told"
 
     def __str__(self) -> str:
-        rows = [["k", "trained", "first model", "difference"]]
-        for index, k in enumerate(self.ks):
-            rows.append([str(k), *(one.words(index) for one in (self.trained, self.first, self.difference))])
-        widths = [max(len(row[column]) for row in rows) for column in range(4)]
-        lines = ["  " + "  ".join(x.ljust(w) for x, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+        curves = {"trained": self.trained, "first model": self.first, "difference": self.difference}
+        lines = table(self.ks, curves)
         shares = ", ".join(f"{name} {value:.1%}" for name, value in self.boundary._asdict().items())
         return "\n".join([*lines, f"  of the problems: {shares}", f"  {self.verdict}"])
 
     def data(self) -> dict[str, Any]:
         """Return all of it for JSON."""
-        curves = {name: getattr(self, name) for name in ("trained", "first", "difference")}
-        plain = {name: {end: part.tolist() for end, part in one._asdict().items()} for name, one in curves.items()}
+        plain = {name: curve_data(getattr(self, name)) for name in ("trained", "first", "difference")}
         counts = {"answers": self.drawn, "problems": self.problems, "seeds": self.seeds}
         return {"k": self.ks, **plain, "boundary": self.boundary._asdict(), "verdict": self.verdict, **counts}
+
+
+@dataclasses.dataclass(frozen=True)
+class Choosing:
+    """The share of problems solved by the first k of the answers that a rule chooses, and by k drawn at random."""
+
+    ks: list[int]
+    chosen: Curve
+    random: Curve
+    difference: Curve  # chosen less random, on the same answers
+    drawn: int
+    problems: int
+    seeds: int
+
+    def __str__(self) -> str:
+        return "\n".join(table(self.ks, self.curves))
+
+    @property
+    def curves(self) -> dict[str, Curve]:
+        return {"chosen": self.chosen, "at random": self.random, "difference": self.difference}
+
+    def data(self) -> dict[str, Any]:
+        """Return all of it for JSON."""
+        curves = {name: curve_data(getattr(self, name)) for name in ("chosen", "random", "difference")}
+        return {"k": self.ks, **curves, "answers": self.drawn, "problems": self.problems, "seeds": self.seeds}
+
+
+def curve_data(one: Curve) -> dict[str, list[float]]:
+    return {end: part.tolist() for end, part in one._asdict().items()}
+
+
+def table(ks: list[int], curves: dict[str, Curve]) -> list[str]:
+    """Return the lines of a table of curves, a row for each k."""
+    rows = [["k", *curves]]
+    rows += [[str(k), *(one.words(index) for one in curves.values())] for index, k in enumerate(ks)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  " + "  ".join(x.ljust(w) for x, w in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def pass_at(right: Int[np.ndarray, "*shape"], drawn: int, k: int) -> Float[np.ndarray, "*shape"]:
@@ -144,34 +177,48 @@ def passing(
         )
     if len(first) < 2:
         raise ForageError("An interval of pass@k needs at least 2 problems, better 100, and there is 1.")
-    check_interval(len(first), confidence, resamples)
-    ks = tries(drawn)
+    ks, (seeds, problems) = tries(drawn), trained.shape
     ours = np.stack([pass_at(trained, drawn, k) for k in ks])  # k seed problem
-    theirs = np.stack([pass_at(first, drawn, k) for k in ks])  # k problem
-    random, (seeds, problems) = np.random.default_rng(seed), trained.shape
-    of_problems = random.multinomial(problems, np.full(problems, 1 / problems), size=resamples) / problems
-    of_seeds = random.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples) / seeds
-    both = [np.sum((one @ of_problems.T) * of_seeds.T, axis=1) for one in (ours, ours - theirs[:, None])]  # k resample
-    before = theirs @ of_problems.T
+    theirs = np.stack([pass_at(first, drawn, k) for k in ks])[:, None]  # k 1 problem
+    one, other, apart = _curves([ours, theirs, ours - theirs], seeds, confidence, resamples, seed)
     solved, could = trained > 0, first > 0
     boundary = Boundary(
-        *(float(np.mean(one)) for one in (solved & ~could, ~solved & could, solved & could, ~solved & ~could))
+        *(float(np.mean(share)) for share in (solved & ~could, ~solved & could, solved & could, ~solved & ~could))
     )
-    return Passing(
-        ks,
-        _curve(ours.mean((1, 2)), both[0], confidence),
-        _curve(theirs.mean(1), before, confidence),
-        _curve((ours - theirs[:, None]).mean((1, 2)), both[1], confidence),
-        boundary,
-        drawn,
-        problems,
-        seeds,
-    )
+    return Passing(ks, one, other, apart, boundary, drawn, problems, seeds)
 
 
-def _curve(value: np.ndarray, found: np.ndarray, confidence: float) -> Curve:
-    low, high = quantiles(found, confidence)
-    return Curve(value, low, high)
+def choosing(
+    right: Bool[np.ndarray, "seed problem answer"], confidence: float = 0.95, resamples: int = 2000, seed: int = 0
+) -> Choosing:
+    """Compare answers in the order in which a rule tries them with the same answers drawn at random.
+
+    The share of problems that the first k solve is compared with pass@k, which is its mean over all orders. Intervals
+    are as those of `passing`.
+    """
+    seeds, problems, drawn = right.shape
+    if problems < 2:
+        raise ForageError(f"An interval needs at least 2 problems, better 100, and there is {problems}.")
+    ks, solved = tries(drawn), np.maximum.accumulate(right, axis=2)
+    ours = np.stack([solved[..., k - 1].astype(float) for k in ks])
+    theirs = np.stack([pass_at(right.sum(2), drawn, k) for k in ks])
+    one, other, apart = _curves([ours, theirs, ours - theirs], seeds, confidence, resamples, seed)
+    return Choosing(ks, one, other, apart, drawn, problems, seeds)
+
+
+def _curves(
+    values: list[Float[np.ndarray, "k seed problem"]], seeds: int, confidence: float, resamples: int, seed: int
+) -> list[Curve]:
+    """Return the means of numbers with intervals that resample problems and seeds, the same for all of them."""
+    random, problems = np.random.default_rng(seed), values[0].shape[2]
+    check_interval(problems, confidence, resamples)
+    of_problems = random.multinomial(problems, np.full(problems, 1 / problems), size=resamples) / problems
+    of_seeds = random.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples) / seeds
+    found = []
+    for one in values:
+        low, high = quantiles(np.sum((one @ of_problems.T) * of_seeds.T, axis=1), confidence)
+        found.append(Curve(one.mean((1, 2)), low, high))
+    return found
 
 
 def draw_passing(path: str | pathlib.Path, found: Passing, title: str) -> pathlib.Path:

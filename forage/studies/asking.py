@@ -23,6 +23,7 @@ from forage.core.spaces import Tokens
 from forage.core.types import ForageError
 from forage.environments import HostFactory
 from forage.environments.text.environment import TextEnvironment
+from forage.loop.device.host_scored import HostScoredRunner
 from forage.loop.host.runner import HostRunner
 from forage.runs.run import Run
 from forage.runs.scoring import load_agents
@@ -38,6 +39,8 @@ class AnswerScores(NamedTuple):
     format: Float[np.ndarray, "problem answer"]  # 1 where the answer could be read; NaN in games
     tokens: Int[np.ndarray, "problem answer"]  # written, over all turns
     texts: list[list[str]]  # of each problem, each answer; turns on lines of their own
+    context: Int[np.ndarray, "problem answer time"]  # tokens that the last text was written behind, counted from 1
+    action: Int[np.ndarray, "problem answer new"]  # its tokens
 
     @property
     def right(self) -> Int[np.ndarray, " problem"]:
@@ -66,7 +69,8 @@ class LoadedRun:
             raise ForageError(f"{run.directory} is a sweep, whose settings are different agents; ask those of one.")
         runner = setup.runner(learns=False)
         try:
-            if not (isinstance(runner, HostRunner) and isinstance(runner.loops[0].environment, TextEnvironment)):
+            player = runner.player if isinstance(runner, HostScoredRunner) else runner
+            if not (isinstance(player, HostRunner) and isinstance(player.loops[0].environment, TextEnvironment)):
                 raise ForageError(f"{title}, which writes no text; name one of text:addition or the like.")
             load_agents(run, runner)
             agents, agent = runner.agent_states(), at_fraction(runner.learner.agent, 1.0)
@@ -110,6 +114,7 @@ def ask(
     truth, form = (np.full((len(problems), answers), np.nan) for _ in range(2))
     tokens = np.zeros((len(problems), answers), int)
     texts = [[""] * answers for _ in problems]
+    kept: list[tuple[np.ndarray, np.ndarray]] = []
     key = prng.key(seed)
     for start in range(0, len(asked), rows):
         part = asked[start : start + rows]
@@ -117,21 +122,24 @@ def ask(
         begun += [begun[-1]] * (rows - len(part))  # the last rows have nothing to say that counts
         seen = jax.tree.map(lambda *x: np.stack(x), *begun)
         paid, said = np.zeros(rows, np.float32), [[] for _ in part]
+        before = written = seen["context"]
         info: dict[str, Any] = {}
         for _ in range(environment.turns):
             key, own = jax.random.split(key)
-            action = np.asarray(answer_all(agent, state, seen, own, not greedy))
-            for line, row in zip(said, action, strict=False):
+            written, before = np.asarray(answer_all(agent, state, seen, own, not greedy)), seen["context"]
+            for line, row in zip(said, written, strict=False):
                 line.append(text_of(environment, row))
-            result = environment.step(action)
+            result = environment.step(written)
             paid, seen, info = paid + result.step.reward, result.observation, result.step.info
+        kept.append((before[: len(part)], written[: len(part)]))
         for index, (problem, answer) in enumerate(part):
             game = "truth" not in info
             truth[problem, answer] = paid[index] if game else info["truth"][index]
             form[problem, answer] = np.nan if game else info["format"][index]
             tokens[problem, answer] = info["tokens"][index]
             texts[problem][answer] = "\n".join(line for line in said[index] if line)
-    return AnswerScores(truth, form, tokens, texts)
+    context, action = (np.concatenate(x).reshape(len(problems), answers, -1) for x in zip(*kept, strict=True))
+    return AnswerScores(truth, form, tokens, texts, context, action)
 
 
 @functools.partial(jax.jit, static_argnames="drawn")

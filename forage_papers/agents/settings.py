@@ -267,6 +267,23 @@ SETTINGS = {
         overlong_buffer=0.2,
         minibatches=4,
     ),
+    "TTI": setting(
+        "forage.agents.language.grpo:GRPO",
+        summary="TTI: cloning of successful episodes, turn by turn, drawn from all rollouts so far by a memory.",
+        source=(
+            'Shen and others (2025), "Thinking vs. Doing: Agents that Reason by Scaling Test-Time Interaction", arXiv '
+            "2506.07976"
+        ),
+        example="forage train tti text:guess --memory recent-successes --tasks phases --tasks.field turns",
+        words="""
+        The mean over turns of the mean over their tokens of -log pi, as in the authors' program
+        (test-time-interaction/TTI: `tti/algorithms/filteredbc/trainer.py`). It needs a memory that says what is cloned
+        (`--memory recent-successes`), else each rollout counts by its rewards; the cap on turns that rises is
+        `--tasks phases`.
+        """,
+        advantage="none",
+        loss="reinforce",
+    ),
     "MaxRL": setting(
         "forage.agents.language.grpo:GRPO",
         summary=(

@@ -124,12 +124,17 @@ class Successes(Memory):
     def after_updates(self, state: KeptSuccesses) -> KeptSuccesses:
         """Keep the successes of the rollout that was learned from."""
         assert isinstance(state.last, Experience)
-        good = state.last.reward.sum(0) > self.success
-        place = jnp.where(good, (state.count + jnp.cumsum(good) - 1) % self.capacity, self.capacity)
-        episodes = jax.tree.map(
-            lambda kept, x: kept.at[place].set(jnp.moveaxis(x, 1, 0), mode="drop"), state.episodes, state.last
-        )
-        return KeptSuccesses(episodes, state.count + good.sum(), ())
+        return keep_good(state, state.last, self.success)._replace(last=())
+
+
+def keep_good(state: KeptSuccesses, rollout: Experience, success: float) -> KeptSuccesses:
+    """Return the successes with those of a rollout, of a reward above `success`, in the places of the oldest."""
+    capacity, good = len(state.episodes.reward), rollout.reward.sum(0) > success
+    place = jnp.where(good, (state.count + jnp.cumsum(good) - 1) % capacity, capacity)
+    episodes = jax.tree.map(
+        lambda kept, x: kept.at[place].set(jnp.moveaxis(x, 1, 0), mode="drop"), state.episodes, rollout
+    )
+    return KeptSuccesses(episodes, state.count + good.sum(), state.last)
 
 
 def blank(example: Experience, size: int, length: int) -> Experience:

@@ -33,6 +33,7 @@ class BranchesState(NamedTuple):
     depth: Int[Array, ""]  # of the answers that begin next
     answer: Int[Array, "env time"]  # those that began with the prompt, padded behind
     length: Int[Array, "env prefix"]  # tokens of their prefixes, the shortest first
+    stem: Any = ()  # of a relative: which answers branches go on from
 
 
 class Branches(Starts):
@@ -92,11 +93,16 @@ class Branches(Starts):
     def branching(self) -> Branching:
         return Branching(self.prefixes, self.each)
 
+    @property
+    def per_stem(self) -> int:
+        """Return the number of prefixes of one answer."""
+        return self.prefixes
+
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> BranchesState:
         if num_envs % self.size:
             raise ForageError(f"{num_envs} environments are not whole groups of {self.size}; give a multiple.")
         answer = jnp.zeros((num_envs, getattr(environment, "max_answer_tokens", 0)), jnp.int32)
-        return BranchesState(key, jnp.int32(0), jnp.int32(0), answer, jnp.zeros((num_envs, self.prefixes), jnp.int32))
+        return BranchesState(key, jnp.int32(0), jnp.int32(0), answer, jnp.zeros((num_envs, self.per_stem), jnp.int32))
 
     def begin(
         self, state: BranchesState, environment: Environment, key: Key[Array, ""], index: Int[Array, ""]
@@ -108,10 +114,14 @@ class Branches(Starts):
         place = index % len(state.answer)
         prompt = state.trees * (len(state.answer) // self.size) + place // self.size
         ticket, seen = environment.reset(jax.random.fold_in(state.key, prompt))
-        stem = place if self.each else place // self.size * self.size
-        length = jnp.where(state.depth > 0, state.length[stem, jnp.maximum(state.depth - 1, 0)], 0)
+        stem, prefix = self.stem(state, place)
+        length = jnp.where(prefix >= 0, state.length[stem, jnp.maximum(prefix, 0)], 0)
         kept = jnp.where(jnp.arange(state.answer.shape[1]) < length, state.answer[stem], 0)
         return ticket._replace(prefix=kept), seen, TreeMark(prompt, state.depth, length)
+
+    def stem(self, state: BranchesState, place: Int[Array, ""]) -> tuple[Int[Array, ""], Int[Array, ""]]:
+        """Return the answer that an environment continues, and the number of its prefix, below 0 for none."""
+        return (place if self.each else place // self.size * self.size), state.depth - 1
 
     def on_step(
         self, state: BranchesState, action: Int[Array, "env time"], policy_info: Any, reward: Float[Array, " env"]
@@ -132,6 +142,7 @@ class Branches(Starts):
             depth,
             jnp.where(first, action, state.answer),
             jnp.where(first, lengths, state.length),
+            state.stem,
         )
 
     def cuts(
@@ -143,12 +154,10 @@ class Branches(Starts):
         if self.after:
             before = jnp.roll(answer, 1)
             allowed &= jnp.isin(before, jnp.asarray(self.after, jnp.int32) + 1)
-        number = self.prefixes // self.times
-        score = self.score(allowed, log_probability, key, number)
-        score = jnp.where(allowed, score, -jnp.inf)
+        number = self.per_stem // self.times
+        score = jnp.where(allowed, self.score(allowed, log_probability, key, number), -jnp.inf)
         best, place = jax.lax.top_k(score, min(number, len(answer)))
-        place = jnp.where(jnp.isfinite(best), place, 0)
-        place = jnp.concatenate([place, jnp.zeros(number - len(place), place.dtype)])
+        place = jnp.pad(jnp.where(jnp.isfinite(best), place, 0), (0, number - len(place)))
         return jnp.repeat(jnp.sort(place), self.times).astype(jnp.int32)
 
     def score(

@@ -23,6 +23,7 @@ class Branching(NamedTuple):
         bool  # every answer goes on from its own prefixes; otherwise a whole group from those of its first answer
     )
     late: bool = False  # answers go on one rollout later, beside new ones, and only some of them
+    stems: int = 1  # answers of a group that branches go on from; of 2 the first right one and the first wrong one
 
 
 class Starts(Part):

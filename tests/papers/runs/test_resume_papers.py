@@ -94,7 +94,7 @@ ELSEWHERE = {
     ),
     "agents/test_iq_learn.py": ("iq-learn", "iq-learn-sac"),
     "agents/language/test_relatives_of_rows.py": (
-        *("remax", "lite-ppo", "grpo-tcr", "max-rl", "pass-at-k", "max-at-k", "raft"),
+        *("remax", "lite-ppo", "grpo-tcr", "tti", "max-rl", "pass-at-k", "max-at-k", "raft"),
     ),
     "agents/language/test_recorded_rewards.py": ("reward-weighted", "oreo"),
     "agents/language/test_online_dpo.py": ("online-dpo", "xpo"),
@@ -109,6 +109,7 @@ ELSEWHERE = {
     ),
     "agents/language/test_weighed_rules.py": (*("siren", "egsw", "prioritised-kl", "pacs", "grao", "velocity-rank"),),
     "agents/language/test_exploring_rules.py": ("cde", "kdrl"),
+    "agents/language/test_clip_cov.py": ("clip-cov",),
     "agents/language/test_eepo.py": ("eepo",),
     "agents/language/test_judged_rules.py": ("oreal", "istar", "iterative-dpo", "borda-dpo"),
     "agents/language/test_language_agents_papers.py": ("language-es",),

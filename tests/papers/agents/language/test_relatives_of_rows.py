@@ -16,7 +16,7 @@ from forage.core.types import AGENT
 from forage_papers.agents.language.raft import RAFT
 from forage_papers.agents.settings import SETTINGS
 
-CHOICES = ["remax", "lite-ppo", "grpo-tcr", "max-rl", "pass-at-k", "max-at-k"]
+CHOICES = ["remax", "lite-ppo", "grpo-tcr", "tti", "max-rl", "pass-at-k", "max-at-k"]
 """Relatives that change defaults alone."""
 core.OWN |= {"pass-at-k": {"best_of": 2}}  # the usual four are the whole group, whose best is then one number
 SLOPES = [("max-rl", {"estimator": "k2"}, core.K2 / 2), ("remax", {}, 0 * core.X)]
@@ -31,7 +31,8 @@ test_every_rule_learns_from_several_steps = repeat(core.test_every_rule_learns_f
 test_bad_settings_are_one_sentence = repeat(
     core.test_bad_settings_are_one_sentence, [("raft", {"selection": "worst"}, "best, above")]
 )
-RESUMED = [name for name in CHOICES if name != "grpo-tcr"]  # it drops groups without a right answer, as these all are
+NOTHING = ("grpo-tcr", "tti")  # they learn nothing from groups without a right answer, as these all are
+RESUMED = [name for name in CHOICES if name not in NOTHING]
 test_resumed_is_as_if_never_stopped = repeat(core.test_resumed_is_as_if_never_stopped, [*RESUMED, "raft"])
 
 
