@@ -167,6 +167,7 @@ PARTS = {
     "tasks": {
         "filtered": "forage_papers.tasks.filtered:FilteredProblems",
         "greso": "forage_papers.tasks.greso:Greso",
+        "depo": "forage_papers.tasks.depo:Depo",
         "adaptive-difficulty": "forage_papers.tasks.adaptive_difficulty:AdaptiveDifficulty",
         "dars": "forage_papers.tasks.dars:DARS",
         "cdas": "forage_papers.tasks.cdas:CDAS",
