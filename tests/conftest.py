@@ -7,8 +7,10 @@ differently, so that what is skipped is not always the same. FORAGE_TEST_SHAPES:
 compared with their annotations, shapes and all.
 """
 
+import functools
 import gc
 import hashlib
+import itertools
 import os
 import re
 import tempfile
@@ -23,11 +25,13 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
 # XLA's older code generator takes two thirds of the time. A jaxlib without it would abort at the flag, so its version
 # decides. LLVM has been seen to compile an optimised program of it without an end: a random number in a loop that it
-# vectorised; so FORAGE_TEST_AS_USED asks for the one that users get.
-if tuple(map(int, re.findall(r"\d+", version("jaxlib"))[:3])) < (0, 11, 1) and not os.environ.get(
-    "FORAGE_TEST_AS_USED"
-):
-    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
+# vectorised; so FORAGE_TEST_AS_USED asks for the one that users get. And a program is compiled in one piece: it is cut
+# into up to 32 otherwise, each with LLVM's passes, which with a core for each test process takes half as long again.
+if not os.environ.get("FORAGE_TEST_AS_USED"):
+    flags = ["--xla_cpu_parallel_codegen_split_count=1"]
+    if tuple(map(int, re.findall(r"\d+", version("jaxlib"))[:3])) < (0, 11, 1):
+        flags.append("--xla_cpu_use_fusion_emitters=false")
+    os.environ.setdefault("XLA_FLAGS", " ".join(flags))
 os.environ.setdefault("MPLBACKEND", "agg")
 # Which code is known is kept apart from what the person who runs the tests knows.
 os.environ["XDG_DATA_HOME"] = str(Path(tempfile.gettempdir()) / f"forage-tests-{os.getuid()}" / "data")
@@ -38,6 +42,7 @@ import jax  # noqa: E402
 import jaxtyping  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
+from jax._src.interpreters import mlir  # noqa: E402
 
 if os.environ.get("FORAGE_TEST_SHAPES"):
     jaxtyping.Array = jax.Array | np.ndarray  # NumPy's arrays do wherever JAX's do
@@ -48,6 +53,21 @@ if os.environ.get("FORAGE_TEST_SHAPES"):
 
 from forage.core import compiling  # noqa: E402
 from forage.loop.device import programs as device  # noqa: E402
+
+
+def share_contexts(make, number=100):
+    """Return `make` for MLIR's contexts, with one context for `number` programs: JAX makes one for each.
+
+    To make one and to load its dialects takes half the time of lowering a small program. A context keeps all that it
+    has seen, so each is dropped in turn.
+    """
+    of_batch, programs = functools.lru_cache(maxsize=1)(lambda batch: make()), itertools.count()
+    return lambda: of_batch(next(programs) // number)
+
+
+# A private function of JAX: a release without it makes a context for every program, and is as right.
+if hasattr(mlir, "make_ir_context") and not os.environ.get("FORAGE_TEST_AS_USED"):
+    mlir.make_ir_context = share_contexts(mlir.make_ir_context)
 
 BEGAN, MINUTES = time.monotonic(), float(os.environ.get("FORAGE_TEST_MINUTES", "inf"))
 
