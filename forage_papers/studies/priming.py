@@ -23,6 +23,7 @@ import numpy as np
 from forage.core.errors import ForageError, nearest
 from forage.environments.text import expressions
 from forage.environments.text.families.countdown import Countdown
+from forage.environments.text.form import PROMPT_END
 from forage.environments.text.problems import Problem
 from forage.environments.text.sets import problem_at
 
@@ -61,7 +62,9 @@ def write_traces(
     for number in range(count):
         problem = problem_at(family, level, 0, seed * 1_000_000 + number)
         generator = np.random.default_rng([seed, number])
-        rows.append({"prompt": problem.prompt, "completion": trace(problem, PRIMES[prime], generator, wrong)})
+        rows.append(
+            {"prompt": problem.prompt + PROMPT_END, "completion": trace(problem, PRIMES[prime], generator, wrong)}
+        )
     found = Path(path).expanduser()
     found.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return found

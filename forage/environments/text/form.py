@@ -22,6 +22,10 @@ class Context(NamedTuple):
     altered: bool = False  # it does not begin with the context of the turn before and the answer to it
 
 
+PROMPT_END = "\n"
+"""The text behind a prompt where no chat template is applied; rows of recorded text have it too."""
+
+
 class Form(NamedTuple):
     """A tokenizer, whether its chat template is applied to texts, and how."""
 
@@ -45,7 +49,7 @@ class Form(NamedTuple):
         if not self.chat:
             if not isinstance(prompt, str):
                 raise ForageError("Prompts of messages need a chat template; give --env.chat true.")
-            tokens, opens = tuple(self.tokenizer.encode(prompt + "\n")), self.tokenizer.opens
+            tokens, opens = tuple(self.tokenizer.encode(prompt + PROMPT_END)), self.tokenizer.opens
             return Context(tokens if tokens[: len(opens)] == opens else (*opens, *tokens))
         asked = Dialogue(({"role": "user", "content": prompt},)) if isinstance(prompt, str) else prompt
         if self.system and asked.messages[0]["role"] != "system":
