@@ -66,6 +66,11 @@ def look_at_prompts(model: str, environment: str, kind: str, words: options.Word
     """Answer prompts of a file with a model, and show their rewards, before anything is trained."""
     from forage.config.reward_functions import take_functions, text_options
 
+    if environment.partition(":")[0] != "text":
+        raise ForageError(
+            f"A look before training is at prompts of a file, as in forage evaluate {model} text:prompts.jsonl, and "
+            f"{environment} is none."
+        )
     number = options.parse("episodes", words.pop("episodes", "20"), int)
     kinds = {"seed": int, "temperature": float, "reward_weights": tuple[float, ...]}
     given: dict[str, Any] = {

@@ -109,7 +109,7 @@ def check_collects_nothing(agent: Agent, behaviour: Behaviour, starts: Starts, v
 
 def check_groups(agent: Agent, starts: Starts) -> None:
     """Raise `ForageError` if episodes do not begin in the groups that the agent compares."""
-    if agent.group == 1:
+    if agent.group <= 1:  # below 1 it is out of its range, which is said elsewhere
         return
     name, wanted = registry.part_name(agent), agent.branching
     if wanted is not None and wanted != starts.branching:

@@ -27,7 +27,7 @@ from forage.data.files import file_hash
 from forage.loop.policy import Policy
 from forage.nn.language import base, lora, pretrained
 from forage.nn.language.directory import load_scorer
-from forage.nn.language.peft import absolute_source, split_source
+from forage.nn.language.peft import absolute_source, describe_no_model, split_source
 from forage.nn.language.pretrained import PretrainedModel
 from forage.nn.language.scorer import PretrainedScorer
 from forage.nn.language.tensors import check_file
@@ -202,9 +202,7 @@ def read_model(source: str) -> Transformer:
         exact = getattr(policy.agent, "masters", lambda state: state.network)  # another package's agent may lack it
         return exact(policy.state)
     if not path.is_dir():
-        raise ForageError(
-            f"A model is {FORAGE}, a directory with a transformer, or a run of one, and {source} is none."
-        )
+        raise ForageError(f"{describe_no_model(source)}.")
     return lora.merge_adapters(Transformer.load(source))  # what learns has adapters of its own, or none
 
 

@@ -118,6 +118,8 @@ def part_class(port: str, name: str) -> type:
         if not part_options.is_a(cls, base):
             raise ForageError(f"{name} is not of the port {port}; a subclass of forage.core.ports.{base} works.")
         return cls
+    if name.endswith(".py"):
+        raise ForageError(f"{name} is a file; name the class or function in it too, as in {name}:name.")
     former.check_part(name, parts(port))
     hint = elsewhere_hint(name) or nearest(name, parts(port))
     hint = f"; forage list {'agents' if port == 'agent' else port} shows them." if hint == "." else hint

@@ -77,6 +77,8 @@ def load_class(target: str, functions: bool = False) -> Any:
 def load_named(target: str) -> Any:
     """Import the function or class that `module:name` or `file.py:name` names, as `load_class` does."""
     source, _, name = target.rpartition(":")
+    if not name:
+        raise ForageError(f"{target} names no function or class; put its name behind the colon.")
     module, found = find_in_module(source, name)
     if not callable(found):
         there = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]

@@ -100,6 +100,11 @@ def read_config(directory: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ForageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
     missing = [name for name in NEEDED if not isinstance(config, dict) or name not in config]
+    if isinstance(config, dict) and "model_type" in config:
+        raise ForageError(
+            f"{path} is not the configuration of a run of Forage, but of a model: forage train takes it as --model, "
+            f"forage chat {directory} talks with it, and forage evaluate {directory} text:FILE asks it prompts."
+        )
     if missing:
         raise ForageError(f"{path} is not the configuration of a run of Forage: it has no {missing[0]!r}.")
     if wrong := wrong_config(config):

@@ -90,7 +90,10 @@ class HostFactory:
         if self.around:
             self._refuse_around(cls)
             given["around"] = self.around
-        return _call(self.id, cls, given, self._divide_options(cls, target, given))
+        divided = self._divide_options(cls, target, given)
+        if prefix == "text":
+            _check_options(self.id, cls, divided)
+        return _call(self.id, cls, given, divided)
 
     def _vector(self, cls: Any, num_envs: int) -> HostEnvironment:
         """Make `num_envs` of a person's own VectorEnv."""
@@ -268,18 +271,25 @@ def _make_native(name: str, entry: Entry, fields: Mapping[str, Any], options: Ma
 
 def _check_options(name: str, cls: type[Any], options: Mapping[str, Any]) -> None:
     parameters = inspect.signature(cls).parameters
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     for option in options:
+        if option not in parameters and takes_all:
+            continue
         if option not in parameters:
             hint = did_you_mean(difflib.get_close_matches(option, parameters, n=3, cutoff=0.4))
             raise ForageError(
                 f"{name} has no option {option!r}" + (hint or f"; it has {', '.join(parameters) or 'none'}.")
             )
-        usual, value = parameters[option].default, options[option]
-        if isinstance(usual, int | float) and (value is None or isinstance(value, str | list | tuple | dict)):
-            kind = "true or false" if isinstance(usual, bool) else "a number"
-            raise ForageError(f"{option} of {name} is {kind}, such as {str(usual).lower()}, not {value!r}.")
+        usual, value, wanted = parameters[option].default, options[option], str(parameters[option].annotation)
+        no_number = value is None or isinstance(value, str | list | tuple | dict)
+        if isinstance(usual, bool) and (no_number or (isinstance(value, int | float) and value not in (0, 1))):
+            raise ForageError(f"{option} of {name} is true or false, such as {str(usual).lower()}, not {value!r}.")
+        if isinstance(usual, int | float) and no_number and not (isinstance(value, str) and "str" in wanted):
+            raise ForageError(f"{option} of {name} is a number, such as {usual}, not {value!r}.")
+        if wanted == "int" and isinstance(value, float) and value != int(value):
+            raise ForageError(f"{option} of {name} is a whole number, such as {usual}, not {value!r}.")
+        if wanted == "str" and isinstance(value, bool | int | float):
+            raise ForageError(f"{option} of {name} is a text, not {value!r}.")
 
 
 def complete_options(id: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -364,7 +374,11 @@ def _unknown_id(id: str, more: list[str] | None = None) -> ForageError:
     """Return the error with the nearest ids among Forage's, Gymnasium's and `more`."""
     ours = [name for name in (*NATIVE, "DeepSea-10") if name != "DeepSea-N"]
     ours += [f"gymnasium:{known}" for known in _names(SUITES["gymnasium"]).ids()]
-    wanted = id.lower()
+    wanted, path = id.lower(), Path(id.partition(":")[2] or id)
+    if path.suffix == ".py":
+        return ForageError(f"{id} names a file; name the class in it too, as in {id}:Name.")
+    if wanted.startswith("text:") and path.is_file():
+        return ForageError(f"{path} is no file of rows; they are read from .jsonl, .json, .csv, .parquet and .arrow.")
     if wanted.startswith("ale/"):  # Gymnasium's spelling of Atari's games
         game = id[len("ale/") :].rpartition("-v")[0] or id[len("ale/") :]
         return ForageError(f"Unknown environment {id!r}. Did you mean 'ale:{game}' or 'gymnasium:{id}'?")

@@ -228,6 +228,8 @@ def episodes_held_out(count: int, share: float, file: str, unit: str = "episode"
 
     Raise `ForageError` if too few are left to learn from.
     """
+    if not 0 <= share < 1:
+        raise ForageError(f"The share of {unit}s that are held out is at least 0 and below 1, not {share:g}.")
     number = max(1, round(share * count))
     if number >= count:
         raise ForageError(

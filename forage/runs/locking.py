@@ -124,11 +124,22 @@ def is_locked(directory: Path) -> bool:
     return False
 
 
+RUNS = Path("runs")
+"""The directory of runs that are given none; it is made with the first."""
+
+
 @contextlib.contextmanager
 def hold_new_directory(directory: Path, left_nothing: Callable[[], bool]) -> Iterator[None]:
     """Hold the lock of a directory for a new run, and remove its files if the start fails; see `removed_if_failed`."""
-    with lock_directory(directory), removed_if_failed(directory, left_nothing):
-        yield
+    new = [path for path in directory.parents if path == RUNS or not path.exists()]  # the innermost first
+    try:
+        with lock_directory(directory), removed_if_failed(directory, left_nothing):
+            yield
+    except BaseException:
+        with contextlib.suppress(OSError):  # other runs lie there, or this one stays
+            for path in new:
+                path.rmdir()
+        raise
 
 
 @contextlib.contextmanager

@@ -42,7 +42,7 @@ from forage.runs.capacity import bytes_of, check_memory, free_on, share_of_each,
 from forage.runs.changes import extend_setup, record_changes
 from forage.runs.checkpoints import check_keeping, take_kept
 from forage.runs.joining import lead, runner_on
-from forage.runs.locking import hold_new_directory, lock_directory
+from forage.runs.locking import RUNS, hold_new_directory, lock_directory
 from forage.runs.provenance import changed_code, differences, said_of_code, version_record
 from forage.runs.run import Run, draw_curve, draw_sweep, read_json, write_json
 from forage.runs.scoring import MOST_EPISODE_SEED, check_episodes, load_agents, said_if_long, score_agents
@@ -541,7 +541,7 @@ def new_directory(setup: RunConfig, suffix: str = "") -> Path:
     """Make a new directory `runs/AGENT-ENVIRONMENT-TIME`, unique even for runs that start in the same second."""
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     safe = setup.name.replace(":", "-").replace("/", "-")[:100]  # file systems take 255 bytes
-    base = Path("runs") / f"{setup.names['agent']}-{safe}-{stamp}".replace(":", "-")
+    base = RUNS / f"{setup.names['agent']}-{safe}-{stamp}".replace(":", "-")
     for number in itertools.count():
         path = base.with_name(f"{base.name}{f'-{number}' if number else ''}{suffix}")
         try:

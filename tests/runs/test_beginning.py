@@ -1,9 +1,11 @@
 """A failed start leaves no files in the way of the next one."""
 
+from pathlib import Path
+
 import pytest
 
 from forage.core.errors import ForageError, RunInterrupted
-from forage.runs.locking import removed_if_failed
+from forage.runs.locking import hold_new_directory, removed_if_failed
 
 
 def fail(directory, error, left_nothing=True, before=()):
@@ -26,3 +28,18 @@ def test_a_failed_start_is_removed_unless_it_learned(tmp_path, error):
 
 def test_an_interrupted_start_can_be_resumed(tmp_path):
     assert fail(tmp_path / "run", RunInterrupted("Stopped by Ctrl-C.")) == ["config.json"]
+
+
+@pytest.mark.parametrize("folder", ["new/inner/run", "runs/run"])
+def test_folders_that_were_made_for_a_failed_start_are_removed(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    directory = Path(folder)
+    if folder.startswith("runs"):
+        directory.mkdir(parents=True)  # as a run's directory without a name of its own is made
+    with pytest.raises(ForageError), hold_new_directory(directory, lambda: True):
+        raise ForageError("No.")
+    assert not any(tmp_path.iterdir())
+    Path("runs/other").mkdir(parents=True)
+    with pytest.raises(ForageError), hold_new_directory(Path("runs/run"), lambda: True):
+        raise ForageError("No.")
+    assert [path.name for path in Path("runs").iterdir()] == ["other"]

@@ -180,6 +180,8 @@ def place(tmp_path_factory):
     for name in ("config.json", "versions.json"):
         shutil.copy(place / "run" / name, place / "begun" / name)
     (place / "empty").mkdir()
+    (place / "adapters").mkdir()
+    (place / "adapters" / "adapter_config.json").write_text("[]")
     (place / "file.txt").write_text("hello")
     np.savez(place / "other.npz", a=np.zeros(3))
     (place / "bad.npz").write_bytes(b"PK")

@@ -12,6 +12,26 @@ WRONG = [
     (f"{TRAIN} --rewards mine.py:reward --reward-weights high", "reward-weights is one or more numbers with commas"),
     (f"{TRAIN} --rewards mine.py:reward --rewards.scale 3", "Reward functions have no options, and --rewards.scale is"),
     (f"{TRAIN} --rewards mine.py:reward --env.turns 3", "and no option turns, which prompts with tools have"),
+    (f"{TRAIN} --rewards mine.py", "mine.py is a file; name the class or function in it too"),
+    (f"{TRAIN} --rewards mine.py:", "mine.py: names no function or class; put its name behind the colon"),
+    (f"{TRAIN} --rewards mine.py:reward --env.chat no", "chat of text:.*sums.jsonl is true or false, .* not 'no'"),
+    (f"{TRAIN} --rewards mine.py:reward --env.parallel x", "parallel of text:.* is a number, such as 0, not 'x'"),
+    ("train grpo text:file.txt --rewards mine.py:reward", "file.txt is no file of rows; they are read from .jsonl"),
+    ("train grpo text:mine.py", "text:mine.py names a file; name the class in it too, as in text:mine.py:Name"),
+    ("train grpo text:addition --env.tools mine.py", "mine.py is a file; name the tool in it too"),
+    ("train grpo text:addition --env.response 4.5", "response of text:addition is a whole number, such as 0, not 4.5"),
+    ("train grpo text:addition --env.response -1", "The response of text:addition is 1 token or more, or 0 for"),
+    ("train grpo text:addition --env.held-out 2", "text:addition holds out is at least 0 and below 1, not 2"),
+    ("train sft --data texts.jsonl --held-out 2", "share of rows that are held out is at least 0 and below 1, not 2"),
+    ("train grpo text:addition --group-size 0", "group-size of grpo is 2 or more, not 0"),
+    ("train grpo text:addition --model theirs/Small", "is none; .* as in hf download theirs/Small --local-dir Small"),
+    ("train grpo text:addition --model adapters", "adapters/adapter_config.json holds no JSON object, but .."),
+    ("chat sums.jsonl", "sums.jsonl is a file; name the directory with a transformer."),
+    ("evaluate forage CartPole-v1", "A look before training is at prompts of a file, .* and CartPole-v1 is none"),
+    (
+        "evaluate another",
+        "not the configuration of a run of Forage, but of a model: .* forage chat another talks with it",
+    ),
 ]
 # The evaluation before the first step asks for the rewards of 100 answers.
 APART = [

@@ -212,13 +212,19 @@ class OwnTokenizer(Tokenizer):
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the content of a file, empty if it is missing. Raise `ForageError` for a file that is no JSON."""
+    """Return the content of a file, empty if it is missing. Raise `ForageError` for a file that is no JSON object."""
+    return read_object(path) if path.exists() else {}
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file. Raise `ForageError` for a file that is none."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except ValueError as error:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise ForageError(f"{path} is no JSON: {error}.") from None
+    if not isinstance(found, dict):
+        raise ForageError(f"{path} holds no JSON object, but {json.dumps(found)[:40]}.")
+    return found
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:

@@ -166,6 +166,12 @@ class TextEnvironment(HostEnvironment):
             raise ForageError(f"{name} has {problems} problems to train on; 1 or more work, and 0 for all there are.")
         if parallel < 0:
             raise ForageError(f"{name} runs 1 text or more at a time, or 0 for one a processor, not {parallel}.")
+        if wrong := next((one for one, tokens in (("context", context), ("response", response)) if tokens < 0), ""):
+            raise ForageError(f"The {wrong} of {name} is 1 token or more, or 0 for what its texts take, and not below.")
+        if not 0 <= held_out < 1:
+            raise ForageError(
+                f"The share of problems that {name} holds out is at least 0 and below 1, not {held_out:g}."
+            )
         if not 0 <= hints <= 1:
             raise ForageError(f"Hints of {name} give away a share of 0 to 1 of a reference, not {hints:g}.")
         self.hinted = float(hints)

@@ -50,6 +50,8 @@ def make_part(what: str, table: Mapping[str, str], package: str, name: str, opti
 
     Raise ForageError if there is none of that name, and where the class does not take the options.
     """
+    if name.endswith(".py"):
+        raise ForageError(f"{name} is a file; name the {what} in it too, as in {name}:name.")
     if name not in table:
         raise ForageError(f"There is no {what} {name!r}{nearest(name, table)}")
     part = class_of(table, package, name)

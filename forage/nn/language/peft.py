@@ -80,6 +80,16 @@ def tokenizer_directory(source: str | Path) -> Path:
     return directory
 
 
+def describe_no_model(source: str) -> str:
+    """Return the sentence about a source that is no model, with the command that downloads one of such a name."""
+    path = Path(source).expanduser()
+    said = f"A model is {FORAGE}, a directory with a transformer, or a run of one, and {source} is none"
+    if path.parent.is_dir():
+        return said
+    name = f"{path.parent.name}/{path.name}"  # as models of Hugging Face's hub are called
+    return f"{said}; one of Hugging Face's hub is downloaded first, as in hf download {name} --local-dir {path.name}"
+
+
 def tokenizer_name(source: str) -> str:
     """Return the tokenizer of a model by its source, `forage`, a directory or a run: `forage`, or a directory.
 
@@ -90,8 +100,7 @@ def tokenizer_name(source: str) -> str:
     path = tokenizer_directory(source)
     if not path.is_dir():
         raise ForageError(
-            f"A model is {FORAGE}, a directory with a transformer, or a run of one, and {source} is none; with a model "
-            f"that is an object give the tokenizer of recorded text too."
+            f"{describe_no_model(source)}; with a model that is an object give the tokenizer of recorded text too."
         )
     if not (path / "agent.npz").exists():
         return str(path.absolute())

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from forage.core.errors import ForageError
+from forage.core.text.tokenizer import read_object
 from forage.nn.language.architecture import Architecture
 
 DTYPES = "float32", "bfloat16", "float16"
@@ -161,7 +162,9 @@ def read_tensors(directory: Path) -> dict[str, np.ndarray]:
     load_file = safetensors("load_file")
     index = directory / "model.safetensors.index.json"
     if index.exists():
-        files = sorted(set(read_json(index, "")["weight_map"].values()))
+        files = sorted(set(read_json(index, "").get("weight_map", {}).values()))
+        if not files:
+            raise ForageError(f"{index} names no files of weights.")
     elif (directory / "model.safetensors").exists():
         files = ["model.safetensors"]
     else:
@@ -199,7 +202,8 @@ def check_file(path: Path) -> None:
     if path.suffix == ".gguf":
         raise ForageError(f"{path} is a GGUF file, of llama.cpp. {GGUF}")
     if path.is_file():
-        raise ForageError(f"{path} is a file; name the directory with a transformer, such as {path.parent}.")
+        here = f", such as {path.parent}" if (path.parent / "config.json").exists() else ""
+        raise ForageError(f"{path} is a file; name the directory with a transformer{here}.")
 
 
 def check_unused(tensors: dict[str, np.ndarray], used: set[str], architecture: Architecture, directory: Path) -> None:
@@ -227,13 +231,10 @@ def safetensors(function: str) -> Callable[..., Any]:
 
 
 def read_json(path: Path, missing: str) -> dict[str, Any]:
-    """Return the content of a file. Raise `ForageError` for a file that is missing, or is no JSON."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ForageError(missing) from None
-    except ValueError as error:
-        raise ForageError(f"{path} is no JSON: {error}.") from None
+    """Return the content of a file. Raise `ForageError` for a file that is missing, or is no JSON object."""
+    if not path.exists():
+        raise ForageError(missing)
+    return read_object(path)
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
