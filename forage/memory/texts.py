@@ -124,6 +124,17 @@ class TextSet(DataSet):
         space = spaces.Dict({"context": observed, "reference": action})
         return Spec(Path(self.file).name, space, action)
 
+    def unlike_prompts(self, end: str, name: str) -> list[str]:
+        """Warn that no prompt of the file has the text behind it that an environment's prompts have."""
+        rows = read_rows(Path(self.file).expanduser(), self.row_kinds, self.reader).rows
+        prompts = [row["prompt"] for row in rows if isinstance(row.get("prompt"), str)]
+        if not end or not prompts or any(prompt.endswith(end) for prompt in prompts):
+            return []
+        return [
+            f"no prompt of {self.file} ends with {end!r}, as all of {name} do, so the policy is asked there in other "
+            f"words than it learned; add it to each prompt"
+        ]
+
     def describe(self, batch_size: int) -> list[str]:
         """Describe the rows in lines: their number, and those that are left out or measured."""
         learned, held = self.read_rows()

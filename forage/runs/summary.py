@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +231,10 @@ def introduction(setup: RunConfig, directory: Path, steps: int, spread: str = ""
         lines += memory.describe(setup.agent.batch_size)
         if setup.scored:
             lines.append(f"evaluated in {setup.score_spec.name}")
+            if isinstance(setup.environment, Callable):
+                played = setup.environment(1)
+                lines += memory.unlike_prompts(getattr(played, "prompt_end", ""), setup.score_spec.name)
+                played.close()
     elif isinstance(memory, DataSet):
         what = "none is taken in the environment" if setup.scored else "nothing is played"
         held = f"; {memory.held_out:.0%} of its episodes are held out and measured" if memory.held_out else ""

@@ -148,3 +148,19 @@ def test_a_shared_row_has_the_loss_and_the_gradient_of_its_texts_alone(scale: in
     np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5)
     for one, two in zip(*(jax.tree.leaves(gradient) for _, gradient in found), strict=True):
         np.testing.assert_allclose(one, two, atol=1e-5)
+
+
+def test_prompts_without_the_end_of_an_environments_prompts_are_told(tmp_path: Path) -> None:
+    ends = {"": ["1+1"], "some": ["1+1", "1+2\n"], "messages": [[USER]]}
+    told = {}
+    for name, prompts in ends.items():
+        (file := tmp_path / f"rows{name}.jsonl").write_text(
+            "".join(
+                json.dumps({"prompt": one, "completion": "2" if name != "messages" else [TWO]}) + "\n"
+                for one in prompts
+            )
+        )
+        told[name] = TextSet(str(file), kinds="completion").unlike_prompts("\n", "text:sums")
+    assert told["some"] == told["messages"] == []
+    assert len(told[""]) == 1 and "ends with '\\n', as all of text:sums do" in told[""][0]
+    assert TextSet(str(tmp_path / "rows.jsonl"), kinds="completion").unlike_prompts("", "text:sums") == []

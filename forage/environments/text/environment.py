@@ -22,7 +22,7 @@ from forage.core.types import Step
 from forage.environments.text import worlds
 from forage.environments.text.chunks import Chunks
 from forage.environments.text.course import Course, EpisodeSlot, Limits, Words, save_slot
-from forage.environments.text.form import HISTORIES, Form, read_variables
+from forage.environments.text.form import HISTORIES, PROMPT_END, Form, read_variables
 from forage.environments.text.names import find_native, levels_of, today, tool_target
 from forage.environments.text.own import prompts
 from forage.environments.text.own.judge import UNSCORED, FinishedEpisode, Judge, Judgement, trainer_state
@@ -300,6 +300,11 @@ class TextEnvironment(HostEnvironment):
         given = () if self.judge is None else self.judge.names
         unscored = (UNSCORED,) if self.judge is None and hasattr(world.played, "get_reward") else ()
         return (*own, *world.names, *given, *unscored)
+
+    @property
+    def prompt_end(self) -> str:
+        """Return the text behind each problem's prompt; none with a chat template, or behind prompts of a file."""
+        return "" if self.form.chat or self.prompts is not None else PROMPT_END
 
     @property
     def lost(self) -> Bool[np.ndarray, " env"] | None:
