@@ -167,14 +167,12 @@ class PPOLanguage(LanguageAgent):
 
         def score_part(part: AnswerRows) -> tuple[Array, Array, Array]:
             old = self.score_tokens(state.network, self.plain(state), part)[0]
-            first = self.reference_of(state)
-            known = old if first is None else self.score_tokens(first, self.plain(state), part)[0]
-            return old, known, self.value(state.critic, part)
+            return old, self.reference_ratio(state, part, old), self.value(state.critic, part)
 
         parts = jax.tree.map(lambda x: x.reshape(self.updates, -1, *x.shape[1:]), rows)
-        old, first, value = (x.reshape(-1, x.shape[-1]) for x in jax.lax.map(score_part, parts))
+        old, ratio, value = (x.reshape(-1, x.shape[-1]) for x in jax.lax.map(score_part, parts))
         turns = self.rollout_length
-        price = self.divergence * where_mask(old - first, rows.wrote)
+        price = self.divergence * where_mask(ratio, rows.wrote)
         advantage = token_gae(
             conversation(at_last(batch.experience.reward.reshape(-1), rows.wrote), turns),
             conversation(price, turns),
@@ -190,6 +188,13 @@ class PPOLanguage(LanguageAgent):
         spread = token_mean((advantage - mean) ** 2, mask)
         shaped = (advantage - mean) * jax.lax.rsqrt(spread + 1e-8)
         return LossInputs(rows, shaped, advantage + value, value, old, own)
+
+    def reference_ratio(
+        self, state: ValuedState, rows: AnswerRows, old: Float[Array, "row new"]
+    ) -> Float[Array, "row new"]:
+        """Return log pi - log first of each token, whose price the divergence is; 0 if nothing is compared with."""
+        first = self.reference_of(state)
+        return jnp.zeros_like(old) if first is None else old - self.score_tokens(first, self.plain(state), rows)[0]
 
     def plain(self, state: ValuedState) -> LanguageState:
         """Return the state without its critic."""

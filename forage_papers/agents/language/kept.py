@@ -13,6 +13,7 @@ from forage.agents.language.base import LanguageAgent, LanguageState
 from forage.agents.language.descent import Loss, descend
 from forage.agents.language.ppo_language import Critic
 from forage.core.ports import Metrics
+from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
 
 
@@ -59,3 +60,36 @@ def learn_second(
     one: Loss = lambda weights, part, first: loss(weights, part)  # noqa: E731
     found = descend(one, second.weights, second.optimiser, agent.steps(rate), items, 1, minibatches, key)
     return SecondNetwork(*found[:2]), found[2]
+
+
+class PolicyPair(NamedTuple):
+    """A policy and another transformer, read side by side, whose hidden states together become logits.
+
+    It stands where a policy writes (`forage.agents.language.base.answers`). `rule(own, other)` returns the logits.
+    """
+
+    policy: Transformer
+    other: Transformer
+    rule: Callable[[Array, Array], Array]
+
+    @property
+    def architecture(self) -> Architecture:
+        return self.policy.architecture
+
+    def cache(self, batch: int, length: int) -> Any:
+        return self.policy.cache(batch, length), self.other.cache(batch, length)
+
+    def grow_cache(self, cache: Any, columns: int) -> Any:
+        return self.policy.grow_cache(cache[0], columns), self.other.grow_cache(cache[1], columns)
+
+    def extend(
+        self, cache: Any, tokens: Array, mask: Array | None = None
+    ) -> tuple[Float[Array, "batch time both"], Any]:
+        """Return the hidden states of both, one behind the other, and both caches."""
+        own, first = self.policy.extend(cache[0], tokens, mask)
+        other, second = self.other.extend(cache[1], tokens, mask)
+        return jnp.concatenate([own, other.astype(own.dtype)], axis=-1), (first, second)
+
+    def logits(self, hidden: Float[Array, "*batch both"]) -> Float[Array, "*batch vocabulary"]:
+        """Return the logits of both hidden states by the rule."""
+        return self.rule(*jnp.split(hidden, [self.architecture.width], axis=-1))

@@ -35,7 +35,7 @@ from forage.environments.text.tools.search import text_words
 class ReSeek:
     """The home of an invented person; results of searches are judged, and those called bad are dropped."""
 
-    names: ClassVar[tuple[str, ...]] = (*EXECUTED, "agreed")
+    names: ClassVar[tuple[str, ...]] = (*EXECUTED, "agreed", "right")
 
     hops: int = 1  # documents that an answer needs
     people: int = 8  # documents of the corpus
@@ -83,8 +83,9 @@ class ReSeek:
             self.result, self.said = found.text, f"{self.said}\n{text}"
             return found.text, 0.0, False
         self.over = True
-        self.told["agreed"] = sum(self.agreed) / max(len(self.agreed), 1)
-        return "", float(text_words(answer or "") == text_words(self.answer)), True
+        right = float(text_words(answer or "") == text_words(self.answer))
+        self.told |= {"agreed": sum(self.agreed) / max(len(self.agreed), 1), "right": right}
+        return "", right, True
 
     def judge(self, text: str) -> Turn:
         """Return the context with or without the newest result, and the reward of its judgement."""

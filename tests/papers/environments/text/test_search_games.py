@@ -66,7 +66,7 @@ def test_a_judgement_by_hand(said, paid, kept):
     after, reward, over = game.reply(f"<judge>{said}</judge>")
     assert (reward, over, game.answer in after) == (paid, False, kept)
     assert game.reply(f"<answer>{game.answer}</answer>") == ("", 1, True)
-    assert game.told == {"executed": 1, "agreed": float(paid > 0)}
+    assert game.told == {"executed": 1, "agreed": float(paid > 0), "right": 1}
 
 
 def test_what_cannot_be_is_refused():
