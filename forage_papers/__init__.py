@@ -78,6 +78,7 @@ PARTS = {
         "at-grpo": "forage_papers.agents.language.turns.at_grpo:ATGRPO",
         "archer": "forage_papers.agents.language.turns.archer:ArCHer",
         "glam": "forage_papers.agents.language.turns.glam:GLAM",
+        "logit-q": "forage_papers.agents.language.turns.logit_q:LogitQ",
         "droq": "forage_papers.agents.settings:DroQ",
         "simba": "forage_papers.agents.actor_critic.simba:SimBa",
         "bro": "forage_papers.agents.actor_critic.bro:BRO",
