@@ -192,7 +192,7 @@ class PPOLanguage(LanguageAgent):
     def reference_ratio(
         self, state: ValuedState, rows: AnswerRows, old: Float[Array, "row new"]
     ) -> Float[Array, "row new"]:
-        """Return log pi - log first of each token, whose price the divergence is; 0 if nothing is compared with."""
+        """Return log pi - log first of each token, whose price the divergence is; 0 without a first policy."""
         first = self.reference_of(state)
         return jnp.zeros_like(old) if first is None else old - self.score_tokens(first, self.plain(state), rows)[0]
 

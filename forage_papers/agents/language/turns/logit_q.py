@@ -18,7 +18,7 @@ from forage.nn.transformer import Transformer
 from forage.ops import sampling as distribution
 from forage.ops.sampling import token_value
 from forage.ops.tokens.masks import token_mean
-from forage_papers.agents.language.ilql import following_values
+from forage_papers.agents.language.values.ilql import following_values
 
 
 class RewardedTokens(NamedTuple):

@@ -10,13 +10,13 @@ import pytest
 from recorded_helpers import check_recorded
 from test_grpo import model, setup_of
 
-from forage_papers.agents.language.ilql import ILQL, following_values, ilql_losses
+from forage_papers.agents.language.values.ilql import ILQL, following_values, ilql_losses
 
 WROTE = np.array([[True, True, False, True]])
 
 
 def test_the_losses_of_ilql_by_hand():
-    """Three tokens and a column of somebody else; the reward 1 comes with the last token."""
+    """Three tokens and a column of a reply; the reward 1 comes with the last token."""
     q = (np.float32([[1, 2, 9, 3]]), np.float32([[0, 0, 9, 0]]))
     slow, value = np.float32([[1, 0, 9, 2]]), np.float32([[0, 2, 9, 1]])
     reward = np.float32([[0, 0, 9, 1]])

@@ -7,7 +7,7 @@ import pytest
 from test_grpo import SMALL, collect, model, run_learn
 
 from forage.config.resolve import resolve
-from forage_papers.agents.language.nlpo import NLPO, allow_tokens, top_tokens
+from forage_papers.agents.language.values.nlpo import NLPO, allow_tokens, top_tokens
 
 LOGITS = np.log(np.float32([0.5, 0.3, 0.15, 0.05]))
 
@@ -21,13 +21,13 @@ def test_the_masking_policy_allows_its_most_probable_tokens():
 
 
 def test_a_policy_is_masked_by_the_earlier_ones_logits():
-    class Fixed:
+    class Identity:
         architecture = SMALL._replace(width=4)
 
         def logits(self, hidden):
             return hidden
 
-    pair = allow_tokens(Fixed(), Fixed(), 0.79, 1)
+    pair = allow_tokens(Identity(), Identity(), 0.79, 1)
     hidden = np.concatenate([np.float32([1, 2, 3, 4]), LOGITS])
     assert jax.jit(pair.logits)(hidden).tolist() == [1, 2, -np.inf, -np.inf]
 

@@ -12,7 +12,7 @@ from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.nn.layers import MLP
 from forage.ops.tokens.masks import token_mean
-from forage_papers.agents.language.mc_returns import MCReturns, ValuedTexts, Values
+from forage_papers.agents.language.values.mc_returns import MCReturns, ValuedTexts, Values
 
 
 def following_values(value: Float[Array, "row new"], wrote: Bool[Array, "row new"]) -> Float[Array, "row new"]:

@@ -1,0 +1,1 @@
+"""Language agents of single papers that learn values of tokens."""
