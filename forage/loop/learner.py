@@ -203,12 +203,16 @@ class Learner(Part):
         now = at_fraction(self, 1.0)
 
         def one(hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], _: Int[Array, ""]):
-            def act(explore: bool) -> tuple[PyTree[Array], PyTree[Array]]:
-                return now.agent.act(state.agent, ActInputs(hidden, observation, key, explore, world=world))[:2]
+            def act(explore: bool, greedy: Bool[Array, ""] | None = None) -> tuple[PyTree[Array], PyTree[Array]]:
+                inputs = ActInputs(hidden, observation, key, explore, world=world, greedy=greedy)
+                return now.agent.act(state.agent, inputs)[:2]
 
-            # Where a program serves both ways, XLA computes once what they share, which is the network.
-            chosen = act(sampled) if isinstance(sampled, bool) else choose_tree(sampled, act(True), act(False))
-            action, after = chosen
+            if isinstance(sampled, bool):
+                action, after = act(sampled)
+            elif now.agent.acts_either_way:
+                action, after = act(True, ~sampled)
+            else:  # XLA computes once what both share, which is the network
+                action, after = choose_tree(sampled, act(True), act(False))
             return action, now.agent.observe_action(state.agent, after, action)
 
         return now.by_agent(one)(hidden, observation, key)

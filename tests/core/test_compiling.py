@@ -51,6 +51,21 @@ def test_options_of_one_program_do_not_reach_those_of_others(monkeypatch):
     assert not set(QUICK) & set(IN_ORDER)
 
 
+@pytest.mark.skipif(not compiling.keep_freed_memory(), reason="the allocator is not glibc's, or somebody has set it")
+def test_temporary_arrays_are_not_cleared_at_every_call():
+    import resource
+
+    size = 3500  # 47 MiB of temporary numbers; glibc returns 32 and more
+    program = jax.jit(lambda x: jnp.sin(x[:, None] * x) @ x).lower(jnp.ones(size)).compile()
+    assert program.memory_analysis().temp_size_in_bytes >= 4 * size**2
+    cleared, calls = 4 * size**2 / 4096, 0
+    while cleared > 4 * size**2 / 4096 / 10:  # of all pages
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        jax.block_until_ready(program(jnp.ones(size)))
+        cleared = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+        assert (calls := calls + 1) < 20
+
+
 class TracedPPO(PPO):
     """Records each trace."""
 

@@ -312,10 +312,15 @@ class LanguageAgent(Agent):
         """Return the sampling rule of tokens at a temperature."""
         return Sampling(temperature, self.top_k, self.top_p, self.min_p)
 
+    @property
+    def acts_either_way(self) -> bool:
+        return all(getattr(type(self), name) is getattr(LanguageAgent, name) for name in ("act", "write_answers"))
+
     def act(self, state: LanguageState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         """Write an answer. Under `vmap`, all answers are written in one pass of the model."""
         new, room = inputs.observation["reference"].shape[-1], inputs.observation.get("room")
-        temperature = jnp.broadcast_to(jnp.asarray(self.temperature if inputs.explore else 0.0, jnp.float32), (new,))
+        greedy = not inputs.explore if inputs.greedy is None else inputs.greedy
+        temperature = jnp.broadcast_to(jnp.where(greedy, 0.0, self.temperature).astype(jnp.float32), (new,))
 
         def many(state: LanguageState, *rows: Any) -> tuple[Array, Array]:
             context, keys, temperature, room = rows

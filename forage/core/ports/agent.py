@@ -27,6 +27,8 @@ class ActInputs(equinox.Module):
     noise: Float[Array, "*noise"] | None = None  # of the shape `Agent.noise`, in place of the standard normal numbers
     # that an exploring action is made from; never given to an agent that names no shape
     world: World | None = None  # for an agent that `looks_ahead`; see `Agent.seen_world`
+    greedy: Bool[Array, ""] | None = None  # a traced choice of evaluation's policy in place of the one that explores;
+    # never given to an agent without `acts_either_way`
 
     def replace(self, **fields: Any) -> Self:
         """Return the inputs with some of them replaced."""
@@ -115,6 +117,11 @@ class Agent(Recurrent, Offline, Grouping, Estimating, Lagging):
     """It learns a policy that draws its actions: `act` plays it with `explore`, and otherwise a policy derived from
     it.
     """
+
+    @property
+    def acts_either_way(self) -> bool:
+        """Return whether `act` follows `greedy`, so that a program for both kinds of evaluation acts once."""
+        return False
 
     usual_behaviour: ClassVar[str] = "policy"
     """The behaviour it is used with, unless another is named."""

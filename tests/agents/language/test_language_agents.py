@@ -10,12 +10,13 @@ from resuming_helpers import check_resumed
 from test_grpo import collect, model, run_learn
 from test_relatives import act_out
 
-from forage.agents.language.base import AnswerRows
+from forage.agents.language.base import AnswerRows, LanguageAgent
 from forage.agents.language.ppo_language import at_last, conversation, split_turns, token_gae
 from forage.agents.language.sft import SFT
 from forage.config.resolve import resolve
 from forage.core.errors import ForageError
 from forage.core.types import GUIDE, Clock
+from forage.loop.device.programs import agent_only
 from forage.nn.language.generate import ALONE, SharedPrefix
 from forage.ops.optimiser import Masters
 from forage.ops.tokens.masks import AGGREGATIONS
@@ -90,6 +91,29 @@ def test_bad_settings_are_one_sentence(name, options, says):
 @pytest.mark.parametrize("name", list(OPTIONS))
 def test_resumed_is_as_if_never_stopped(name, tmp_path):
     check_resumed(tmp_path, setup_of(name).learner().agent, "text:addition", 24, 40)
+
+
+def test_a_program_for_both_kinds_of_evaluation_writes_each_answer_once(monkeypatch):
+    written = []
+
+    def write(self, state, context, keys, temperature, new, explore, room=None):
+        written.append(temperature.shape)
+        return jnp.where(temperature > 0, 7, 3), temperature
+
+    monkeypatch.setattr(LanguageAgent, "write_answers", write)
+    setup = setup_of("sft", temperature=0.5)
+    learner = setup.learner()
+    agent = learner.agent
+    shapes = jax.eval_shape(lambda key: agent.init(key, learner.spec), jax.random.key(0))
+    state = agent_only(jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes))
+    seen, keys = setup.environment(4).reset(0), jax.random.split(jax.random.key(0), 4)
+    hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (4, *x.shape)), learner.init_hidden(explore=False))
+    play = jax.jit(jax.vmap(learner.play, (None, 0, 0, 0, None)))
+    first = jax.tree.map(lambda x: x[0], (hidden, seen, keys))
+    for sampled, token in ((False, 3), (True, 7)):
+        assert (np.asarray(play(state, hidden, seen, keys, np.bool_(sampled))[0]) == token).all()
+        assert (np.asarray(learner.play(state, *first, sampled)[0]) == token).all()
+    assert [rows for rows, _ in written].count(4) == 1
 
 
 def dtypes(tree):
