@@ -28,7 +28,7 @@ from forage.evaluation.off_policy.selection import normalised_mse, sharpe_ratio
 from forage.evaluation.statistics import student_interval
 from forage.runs.run import Run
 from forage.studies.claims.claim import Effect, Rule, evaluation_return, interval_verdict
-from forage.studies.claims.played import FOLDER, episodes, play_rule
+from forage.studies.claims.played import FOLDER, episodes, play_rule, weak_swing_up
 from forage.studies.datasets.label import label
 
 
@@ -79,19 +79,10 @@ def rises(segment: Transitions) -> bool:
     return bool((cosine > 0.95 and abs(speed) < 1.0) or (energy[0] + 1.0 < energy[1] < 15.0))
 
 
-def swing_weakly(observation: Float[Array, "observation=3"]) -> Float[Array, "action=1"]:
-    """Swing Pendulum-v1 up by its energy with half of the torque, and hold it there."""
-    cosine, sine, speed = observation
-    lacking = 15.0 - (0.5 * speed * speed + 15.0 * cosine)  # of the energy that it has at rest above
-    held = -(8.0 * jnp.arctan2(sine, cosine) + 1.5 * speed)
-    torque = jnp.where((cosine > 0.9) & (jnp.abs(speed) < 3.0), held, speed * lacking)
-    return jnp.clip(torque, -1.0, 1.0)[None]
-
-
 @functools.cache
 def noiseless_return() -> float:
-    """Return the mean return of 200 episodes of the rule that acted, without its noise."""
-    found = files.read_data(Path(play_rule("Pendulum-v1", swing_weakly, (0.0,) * 200, seed=1)))[0]
+    """Return the mean return of 200 episodes of the rule of the data, without its noise."""
+    found = files.read_data(Path(play_rule("Pendulum-v1", weak_swing_up, (0.0,) * 200, seed=1)))[0]
     return float(np.bincount(found.numbers, found.reward).mean())
 
 
