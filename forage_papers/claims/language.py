@@ -35,11 +35,12 @@ def mean_solved(run: Run) -> list[float]:
     return [float(np.mean([row["truth"][number] for row in rows])) for number in range(len(rows[0]["truth"]))]
 
 
-def careless_model(forgotten: float = 0.7, updates: int = 6000) -> str:
+def careless_model(forgotten: float = 0.7, repeated: float = 0.0, updates: int = 6000) -> str:
     """Return the run of a small model that was taught to forget most carries of sums; train it if it is missing.
 
     A transformer of 0.2 million parameters, three layers of width 64, learns from random weights to write worked sums
-    of one to three digits in which each carry is `forgotten` with this probability. It finds columns and their sums
+    of one to three digits in which each carry is `forgotten` with this probability, and each column is written again
+    with the probability `repeated`, which makes texts longer and no less right. It finds columns and their sums
     without mistake, and answers a good third of sums of two and three digits right: what is left to learn from reward
     is to carry, which it does in three of ten columns.
     """
@@ -54,31 +55,32 @@ def careless_model(forgotten: float = 0.7, updates: int = 6000) -> str:
         options={"model": str(start), "learning_rate": 2e-3},
         environment_options={"level": "1-2"},
         evaluation_every=updates,
-        data=careless_sums(forgotten),
+        data=careless_sums(forgotten, repeated),
     )
 
 
-def careless_sums(forgotten: float, count: int = 40_000) -> str:
+def careless_sums(forgotten: float, repeated: float, count: int = 40_000) -> str:
     """Return a file of worked sums of one to three digits with carries forgotten; write it if it is missing."""
-    file = FOLDER / f"careless-{forgotten}-{count}.jsonl"
+    file = FOLDER / f"careless-{forgotten}-{repeated}-{count}.jsonl"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         family, generator, rows = Addition(), np.random.default_rng(0), []
         for number in range(count):
             problem = problem_at(family, number % 3, 0, number)
-            text = careless_sum(problem.data["left"], problem.data["right"], generator, forgotten)
+            text = careless_sum(problem.data["left"], problem.data["right"], generator, forgotten, repeated)
             rows.append({"prompt": problem.prompt + PROMPT_END, "completion": text})
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(file)
 
 
-def careless_sum(left: int, right: int, generator: np.random.Generator, forgotten: float) -> str:
-    """Work out a sum column by column from the right, and forget each carry with this probability."""
+def careless_sum(left: int, right: int, generator: np.random.Generator, forgotten: float, repeated: float) -> str:
+    """Work out a sum column by column from the right, and forget carries and repeat columns at these rates."""
     columns: list[str] = []
     digits, carry = "", 0
     while left or right or not columns:
         total = left % 10 + right % 10 + carry
-        columns.append(f"{left % 10}+{right % 10}{f'+{carry}' if carry else ''}={total}")
+        column = f"{left % 10}+{right % 10}{f'+{carry}' if carry else ''}={total}"
+        columns += [column] * (2 if repeated and generator.random() < repeated else 1)
         left, right = left // 10, right // 10
         digits = f"{total % 10 if left or right else total}{digits}"
         carry = int(total >= 10 and generator.random() >= forgotten)

@@ -1,10 +1,14 @@
 """Claims of papers: their measures, and the parts whose pages show them."""
 
+import numpy as np
 import small
 
+from forage.environments.text.families.addition import Addition
+from forage.environments.text.sets import problem_at
 from forage.studies.claims import names, of_part, running
 from forage.studies.claims.claim import late
 from forage.studies.claims.rows import find_rows
+from forage_papers.claims import language
 
 small.keep_compiled()
 
@@ -39,3 +43,13 @@ def test_a_row_of_each_kind():
         range(1000, 1100)
     )
     assert running.load_claim("time-limits").environment().limit == 20
+
+
+def test_sums_with_carries_forgotten_and_columns_repeated() -> None:
+    family, generator = Addition(), np.random.default_rng(0)
+    for level in range(3):
+        problem = problem_at(family, level, 0, 5)
+        said = language.careless_sum(problem.data["left"], problem.data["right"], generator, 0.0, 0.0)
+        assert said == family.solution(problem)
+    assert language.careless_sum(58, 89, generator, 1.0, 0.0) == "8+9=17, 5+8=13. <answer>137</answer>"
+    assert language.careless_sum(7, 8, generator, 1.0, 1.0) == "7+8=15, 7+8=15. <answer>15</answer>"
