@@ -54,6 +54,7 @@ PARTS = {
         "a-star-po": "forage_papers.agents.language.a_star_po:AStarPO",
         "rover": "forage_papers.agents.language.rover:ROVER",
         "clip-cov": "forage_papers.agents.language.selective.clip_cov:ClipCov",
+        "code-rl": "forage_papers.agents.language.selective.code_rl:CodeRL",
         "siren": "forage_papers.agents.language.siren:SIREN",
         "egsw": "forage_papers.agents.language.certain:EGSW",
         "prioritised-kl": "forage_papers.agents.language.certain:PrioritisedKL",

@@ -18,6 +18,7 @@ from forage.nn.transformer import Transformer
 from forage.runs.run import Run
 from forage.studies.claims.played import FOLDER
 from forage.studies.claims.prepared import train_agent
+from forage_papers.studies.conditioned import write_conditioned
 from forage_papers.studies.priming import trace, write_traces
 from forage_papers.studies.redistill import write_answers
 
@@ -144,4 +145,12 @@ def write_scored(count: int = 1000) -> str:
             text = trace(problem, ("backtracking",), np.random.default_rng(number), wrong)
             rows.append({"prompt": problem.prompt + PROMPT_END, "completion": text, "reward": float(not wrong)})
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(file)
+
+
+def write_with_rewards(count: int = 1000) -> str:
+    """Return a file of the answers of `write_scored` with their rewards in the prompts; write it if it is missing."""
+    file = FOLDER / f"conditioned-{count}.jsonl"
+    if not file.exists():
+        write_conditioned(write_scored(count), file)
     return str(file)

@@ -37,6 +37,7 @@ class RecentSuccesses(Memory):
     """
 
     example: ClassVar[str] = "forage train tti text:guess --memory recent-successes"
+    own_choices: ClassVar[str] = "size and capacity"
     on_policy: ClassVar[bool] = True
     ranges: ClassVar[Ranges] = {
         "success": Range(),

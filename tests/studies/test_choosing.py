@@ -1,15 +1,22 @@
 """Answers chosen at test time: orders worked by hand, shares and random ones, and a run by the command."""
 
 import json
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from recorded_helpers import rows_of, write_model, write_rows
 from test_asking import SMALL, run
 
+import forage
 from forage.cli.entry import run as command
 from forage.core.types import ForageError
 from forage.evaluation.passing import choosing
-from forage.studies.choosing import Candidates, Majority, make_chooser
+from forage.nn.language.scorer import text_scores
+from forage.runs.run import Run
+from forage.studies.asking import LoadedRun, ask, problems_of
+from forage.studies.choosing import Candidates, Majority, answer_rows, choose, make_chooser
 
 _ = SMALL, run  # the run of test_asking, as a fixture
 
@@ -47,3 +54,29 @@ def test_answers_are_chosen_by_the_command(run, rule, capsys):
     assert kept.pop("seeds") == [0, 1] and all(said[name] == kept[name] for name in said.keys() & kept.keys())
     # All of the answers are the same set in any order
     assert said["chosen"]["value"][-1] == said["random"]["value"][-1]
+
+
+@pytest.mark.thorough
+def test_the_best_answer_is_by_a_reward_model(tmp_path):
+    given: dict[str, Any] = {"model": write_model(tmp_path / "model"), "seeds": [0], "display": "quiet"}
+    rows = write_rows(tmp_path / "rows.jsonl", rows_of("preference"))
+    judge = forage.train("reward-model", data=rows, directory=tmp_path / "judge", batch_size=4, steps=2, **given)
+    given |= {"environment_options": {"response": 8, "tokenizer": given["model"]}, "evaluation_episodes": 2}
+    sizes = {"num_envs": 8, "group_size": 4, "steps": 8}
+    policy = forage.train("grpo", "text:addition", directory=tmp_path / "run", **sizes, **given)
+    assert choose(policy.directory, f"best:{judge.directory}", 3, problems=2).choosing.drawn == 3
+    loaded = LoadedRun.from_run(Run(policy.directory))
+    environment = loaded.environment(4)
+    try:
+        chooser = make_chooser(f"best:{judge.directory}", environment.spec)
+        problem = problems_of(environment, 1, 0)
+        heard = ask(loaded.agent, loaded.states[0], environment, problem, 4)
+        told = Candidates(answer_rows(heard, 0), heard.texts[0], [], loaded.agent, loaded.states[0])  # type: ignore[arg-type]
+        model, score = chooser.model, []  # type: ignore[attr-defined]
+        for context, action in zip(heard.context[0], heard.action[0], strict=True):
+            whole = np.concatenate([context, action])
+            text = whole[whole > 0][None] - 1  # without padding, and alone
+            score.append(float(text_scores(model.weights, model.head, jnp.asarray(text), jnp.asarray(text) >= 0)[0]))
+        assert chooser.order(told).tolist() == sorted(range(4), key=lambda n: -score[n])
+    finally:
+        environment.close()

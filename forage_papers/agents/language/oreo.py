@@ -57,7 +57,7 @@ class OREO(TextLearner):
     Source: the authors' program, github.com/jwhj/OREO (`pcl_trainer.py`: `loss`, `dro_loss` and its `unbiased_kl`;
     `train_oreo.sh`: beta 0.03 and a divergence of 0.01). There critic and policy have optimisers of their own with the
     same step size; here they share one, so that the length of their joint gradient is cut. The critic begins as the
-    first policy with a head of zeros. Not here: search by the value at test time.
+    first policy with a head of zeros. Search by the value at test time is `forage_papers.studies.value_search`.
     """
 
     example: ClassVar[str] = "forage train oreo --data scored.jsonl --model DIRECTORY"

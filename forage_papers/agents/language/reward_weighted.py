@@ -43,7 +43,7 @@ class RewardWeighted(SFT):
     2308.12050, of which the abstract was read, which names filtering, reward-weighted regression and conditioning on
     the reward; the weight is that of Peters and Schaal (2007), "Reinforcement Learning by Reward-Weighted Regression
     for Operational Space Control". The division by the mean, which keeps the step size apart from beta, and the
-    defaults are ours. Not here: conditioning, as a row's prompt can name its reward and evaluation's the highest.
+    defaults are ours. The third way, conditioning, is `forage_papers.studies.conditioned`.
     """
 
     example: ClassVar[str] = "forage train reward-weighted --data scored.jsonl --model DIRECTORY"

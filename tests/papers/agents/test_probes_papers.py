@@ -247,6 +247,7 @@ ELSEWHERE = {
     "eepo": "Likewise: language/test_eepo.py.",
     "cde": "Likewise: language/test_exploring_rules.py.",
     "kdrl": "Likewise: language/test_exploring_rules.py.",
+    "code-rl": "Likewise: language/test_code_rl.py.",
     "clip-cov": "Likewise: language/test_clip_cov.py.",
     "ampo": "Likewise: language/test_ampo.py.",
     "language-es": "Likewise: language/test_language_agents.py.",

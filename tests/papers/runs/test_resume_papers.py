@@ -110,6 +110,7 @@ ELSEWHERE = {
     "agents/language/test_weighed_rules.py": (*("siren", "egsw", "prioritised-kl", "pacs", "grao", "velocity-rank"),),
     "agents/language/test_exploring_rules.py": ("cde", "kdrl"),
     "agents/language/test_clip_cov.py": ("clip-cov",),
+    "agents/language/test_code_rl.py": ("code-rl",),
     "agents/language/test_eepo.py": ("eepo",),
     "agents/language/test_judged_rules.py": ("oreal", "istar", "iterative-dpo", "borda-dpo"),
     "agents/language/test_language_agents_papers.py": ("language-es",),
