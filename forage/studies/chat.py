@@ -231,7 +231,8 @@ def one_network(policy: Policy, run: Run) -> None:
     """Raise `ForageError` if the policy of a run is not one transformer."""
     if not isinstance(policy.state.network, Transformer):
         raise ForageError(
-            f"{run.directory} has a policy of each role, and not one for all; name a run with policies=shared."
+            f"{run.directory} has a policy of several networks, such as of each role, and not one alone; "
+            f"of at-grpo name a run with policies=shared."
         )
 
 

@@ -31,7 +31,8 @@ class TextChooser(LanguageAgent):
     """An agent that writes one of the texts in `actions`.
 
     The score of a text is the sum of the log-probabilities of its tokens behind what was said, without a token that
-    ends it, and the policy is a softmax of scores over `temperature`. The context is read once for all texts.
+    ends it, and the policy is a softmax of scores over `temperature`, which a behaviour may set for each answer by its
+    first token's. The context is read once for all texts.
     """
 
     unused: ClassVar[Unused] = {
@@ -88,9 +89,11 @@ class TextChooser(LanguageAgent):
         log_p = self.map_logits(score, network.architecture.vocabulary, (hidden, written))
         return TextScores(jnp.where(mask, log_p, 0).sum(-1).reshape(-1, texts), last)
 
-    def log_policy(self, scored: TextScores, state: Any) -> Float[Array, "row text"]:
-        """Return the log-probability with which each text is chosen."""
-        return jax.nn.log_softmax(scored.scores / jnp.maximum(self.temperature, LOWEST))
+    def log_policy(
+        self, scored: TextScores, state: Any, temperature: Float[Array, "row 1"]
+    ) -> Float[Array, "row text"]:
+        """Return the log-probability with which each text is chosen; the most probable ones are scored at 1."""
+        return jax.nn.log_softmax(scored.scores / jnp.where(temperature < LOWEST, 1.0, temperature))
 
     def write_answers(
         self,
@@ -103,9 +106,10 @@ class TextChooser(LanguageAgent):
         room: Int[Array, " row"] | None = None,
     ) -> tuple[Int[Array, "row new"], Float[Array, "row new"]]:
         """Choose a text for each context; the log-probability of the choice stands at its first token."""
-        log_p = self.log_policy(self.score_actions(state.network, state, context), state)
+        heat = temperature[:, :1]
+        log_p = self.log_policy(self.score_actions(state.network, state, context), state, heat)
         drawn = jax.random.categorical(jax.random.wrap_key_data(keys[0]), log_p)
-        chosen = drawn if explore else jnp.argmax(log_p, axis=-1)
+        chosen = jnp.where(heat[:, 0] < LOWEST, jnp.argmax(log_p, axis=-1), drawn)
         speaks = (context != Tokens.PAD).any(1)[:, None]
         tokens = jnp.where(speaks, self.as_actions(state, new)[chosen], Tokens.PAD)
         first = (jnp.arange(new) == 0) & speaks

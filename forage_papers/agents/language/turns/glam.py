@@ -36,6 +36,7 @@ class Turns(NamedTuple):
     """Turns to learn from."""
 
     context: Int[Array, "row time"]
+    heat: Float[Array, "row 1"]  # temperature of the choice
     chosen: Int[Array, " row"]
     advantage: Float[Array, " row"]
     value: Float[Array, " row"]  # as it was before any step
@@ -101,23 +102,27 @@ class GLAM(TextChooser):
         exact = super().masters(state)
         return exact if isinstance(exact, Transformer) else exact[0]
 
-    def log_policy(self, scored: TextScores, state: Any) -> Float[Array, "row text"]:
+    def log_policy(self, scored: TextScores, state: Any, temperature: Float[Array, "row 1"]) -> Array:
         if not isinstance(action := state.kept.action, tuple):
             scored = scored._replace(scores=action(scored.hidden))
-        return super().log_policy(scored, state)
+        return super().log_policy(scored, state, temperature)
 
-    def score_turns(self, network: Transformer, heads: Heads, state: Any, context: Array) -> tuple[Array, Array]:
+    def score_turns(
+        self, network: Transformer, heads: Heads, state: Any, context: Array, heat: Array
+    ) -> tuple[Array, Array]:
         """Return the log-probability of each text after each context, and the context's value."""
         scored = self.score_actions(network, state, context)
-        return self.log_policy(scored, state._replace(kept=heads)), heads.value(scored.hidden.astype(jnp.float32))[:, 0]
+        value = heads.value(scored.hidden.astype(jnp.float32))[:, 0]
+        return self.log_policy(scored, state._replace(kept=heads), heat), value
 
     def collect_turns(self, state: Any, batch: Batch) -> Turns:
         """Return the turns of a rollout with their advantages."""
         experience, turns = batch.experience, self.rollout_length
         context, action = merge_time((experience.observation["context"], experience.action))
         chosen, speaks = self.find_chosen(state, action), (context != Tokens.PAD).any(1)
-        parts = context.reshape(self.updates, -1, context.shape[1])
-        log_p, value = jax.lax.map(lambda part: self.score_turns(state.network, state.kept, state, part), parts)
+        heat = merge_time(experience.policy_info.temperature)[:, :1]
+        parts = jax.tree.map(lambda x: x.reshape(self.updates, -1, x.shape[1]), (context, heat))
+        log_p, value = jax.lax.map(lambda part: self.score_turns(state.network, state.kept, state, *part), parts)
         old, value = token_value(log_p.reshape(len(context), -1), chosen), value.reshape(-1)
 
         def by_episode(x: Array) -> Array:
@@ -127,7 +132,7 @@ class GLAM(TextChooser):
         paid, each, there = map(by_episode, (paid, value, speaks))
         advantage = token_gae(paid, jnp.zeros_like(paid), each, there, self.discount, self.gae_lambda).T.reshape(-1)
         weight = (speaks & (experience.source == AGENT).reshape(-1)).astype(jnp.float32)
-        return jax.lax.stop_gradient(Turns(context, chosen, advantage, value, old, weight))
+        return jax.lax.stop_gradient(Turns(context, heat, chosen, advantage, value, old, weight))
 
     def learn(  # type: ignore[override]
         self, state: Any, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -148,7 +153,7 @@ class GLAM(TextChooser):
         self, network: Transformer, heads: Heads, state: LanguageState, part: Turns
     ) -> tuple[Float[Array, ""], Metrics]:
         """Compute the loss of some turns."""
-        log_p, value = self.score_turns(network, heads, state, part.context)
+        log_p, value = self.score_turns(network, heads, state, part.context, part.heat)
         ratio = jnp.exp(token_value(log_p, part.chosen) - part.old)
         bounded = jnp.clip(ratio, 1 - self.clip, 1 + self.clip)
         target = part.advantage + part.value

@@ -128,7 +128,7 @@ def test_what_cannot_be_is_one_sentence(options, says):
 
 def test_policies_of_roles_are_not_one_model():
     run, policy = SimpleNamespace(directory="runs/one"), SimpleNamespace(state=SimpleNamespace(network=(1, 2)))
-    with pytest.raises(ForageError, match="runs/one has a policy of each role"):
+    with pytest.raises(ForageError, match="runs/one has a policy of several networks"):
         one_network(policy, run)  # type: ignore[arg-type]
 
 

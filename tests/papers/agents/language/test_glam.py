@@ -25,7 +25,9 @@ def test_the_loss_of_two_turns_by_hand(monkeypatch):
     monkeypatch.setattr(GLAM, "score_turns", lambda *_: (log_p, np.float32([1.0, 2.0, 9.0])))
     # ratios 1.5, cut to 1.2, and 0.5, which is not cut for a positive advantage
     old = np.log(np.float32([0.5, 0.5, 0.5]))
-    part = Turns(None, np.int32([0, 1, 0]), np.float32([2, 3, 9]), np.float32([0.5, 0, 9]), old, np.float32([1, 1, 0]))
+    part = Turns(
+        None, None, np.int32([0, 1, 0]), np.float32([2, 3, 9]), np.float32([0.5, 0, 9]), old, np.float32([1, 1, 0])
+    )
     agent = GLAM(actions=TEXTS, entropy_coefficient=0.1)
     loss, metrics = jax.jit(lambda part: agent.objective(None, None, None, part))(part)
     policy = -(1.2 * 2 + 0.5 * 3) / 2
@@ -35,6 +37,7 @@ def test_the_loss_of_two_turns_by_hand(monkeypatch):
     np.testing.assert_allclose(loss, policy - 0.1 * entropy + 0.5 * value, rtol=1e-5)
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_is_one_sentence():
     for options, says in (
         ({"actions": ("1",)}, "two different texts"),
