@@ -101,22 +101,25 @@ def judge_deficits(values: Mapping[str, np.ndarray], rule: Rule) -> list[Effect]
     return found
 
 
-DISCOUNT, EPISODES, TRIED = 0.9, 50, 3
+DISCOUNT, EPISODES, TRIED = 0.9, 10, 3
 NAMES = ("is", "wis", "pdis", "wpdis", "fqe", "dr")
-SHARES = (0.1, 0.3, 0.7, 0.9)  # of random actions in the policies to choose among; the behaviour has a half
+CANDIDATES = 8
+BEHAVIOUR = 0.7  # share of random actions in the behaviour policy; the rest is greedy
 
 
 def candidates(greedy: Float[np.ndarray, "state action"], seed: int) -> list[Float[np.ndarray, "state action"]]:
-    """Return eight policies: the greedy one with random actions, and each of these mixed with a random policy."""
+    """Return mixtures of the greedy policy with random ones, by shares drawn uniformly, and a tenth of all actions."""
     states, actions = greedy.shape
-    soft = [(1 - share) * greedy + share / actions for share in SHARES]
     draw = np.random.default_rng(seed)
-    return soft + [0.7 * draw.dirichlet(np.full(actions, 0.3), states) + 0.3 * table for table in soft]
+    shares = draw.uniform(0, 1, CANDIDATES)
+    mixed = [(1 - share) * greedy + share * draw.dirichlet(np.full(actions, 0.3), states) for share in shares]
+    return [0.9 * table + 0.1 / actions for table in mixed]
 
 
 def ratio_loss_of(mdp: Tabular, greedy: Float[np.ndarray, "state action"], seed: int) -> float:
     """Return the share of the best SharpeRatio@3 that the estimator of least squared error does not reach."""
-    behaviour, tables = 0.5 * greedy + 0.5 / greedy.shape[1], candidates(greedy, seed)
+    behaviour = (1 - BEHAVIOUR) * greedy + BEHAVIOUR / greedy.shape[1]
+    tables = candidates(greedy, seed)
     log = log_episodes(mdp, tabular_policy(behaviour), EPISODES, seed=seed)
     values = [float(expected_return(mdp, jnp.asarray(table), DISCOUNT)) for table in tables]
     baseline = float(expected_return(mdp, jnp.asarray(behaviour), DISCOUNT))
