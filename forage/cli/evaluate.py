@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 from forage.cli.arguments import (
@@ -66,10 +67,11 @@ def look_at_prompts(model: str, environment: str, kind: str, words: options.Word
     """Answer prompts of a file with a model, and show their rewards, before anything is trained."""
     from forage.config.reward_functions import take_functions, text_options
 
-    if environment.partition(":")[0] != "text":
+    if environment.partition(":")[0] != "text" and ".py:" not in environment:
+        file = environment if Path(environment).exists() else "prompts.jsonl"
         raise ForageError(
-            f"A look before training is at prompts of a file, as in forage evaluate {model} text:prompts.jsonl, and "
-            f"{environment} is none."
+            f"A model answers texts, as in forage evaluate {model} text:{file}, and {environment} is no environment of "
+            f"texts."
         )
     number = options.parse("episodes", words.pop("episodes", "20"), int)
     kinds = {"seed": int, "temperature": float, "reward_weights": tuple[float, ...]}

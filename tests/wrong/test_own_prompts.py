@@ -27,7 +27,8 @@ WRONG = [
     ("train grpo text:addition --model theirs/Small", "is none; .* as in hf download theirs/Small --local-dir Small"),
     ("train grpo text:addition --model adapters", "adapters/adapter_config.json holds no JSON object, but .."),
     ("chat sums.jsonl", "sums.jsonl is a file; name the directory with a transformer."),
-    ("evaluate forage CartPole-v1", "A look before training is at prompts of a file, .* and CartPole-v1 is none"),
+    ("evaluate forage CartPole-v1", "A model answers texts, .* text:prompts.jsonl, and CartPole-v1 is no"),
+    ("evaluate forage sums.jsonl", "as in forage evaluate forage text:sums.jsonl, and sums.jsonl is no environment"),
     (
         "evaluate another",
         "not the configuration of a run of Forage, but of a model: .* forage chat another talks with it",

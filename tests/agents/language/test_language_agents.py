@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from resuming_helpers import check_resumed
-from test_grpo import collect, model, run_learn
+from test_grpo import SMALL, collect, model, run_learn
 from test_relatives import act_out
 
 from forage.agents.language.base import AnswerRows, LanguageAgent
@@ -18,6 +18,7 @@ from forage.core.errors import ForageError
 from forage.core.types import GUIDE, Clock
 from forage.loop.device.programs import agent_only
 from forage.nn.language.generate import ALONE, SharedPrefix
+from forage.nn.transformer import Transformer
 from forage.ops.optimiser import Masters
 from forage.ops.tokens.masks import AGGREGATIONS
 
@@ -192,36 +193,62 @@ def test_accumulated_pieces_are_one_large_batch(aggregation):
         np.testing.assert_allclose(found[1]["policy_loss"], whole[1]["policy_loss"], atol=1e-6)
 
 
+def learn_from(directory, **options):
+    """Return the losses of 100 steps of the same texts, and the share of the masters that moved."""
+    options |= {"learning_rate": 1e-3, "warmup_share": 0.0}
+    agent, state, batch = collect(setup_of("sft", model=str(directory), **options))
+    step = jax.jit(lambda state, key: agent.learn(state, batch, Clock(jnp.int32(0), jnp.float32(1000)), key)[:2])
+    first, found = agent.masters(state), []
+    for number in range(100):
+        state, metrics = step(state, jax.random.key(number))
+        found.append(float(metrics["cross_entropy"]))
+    after = agent.masters(state)
+    moved = [np.mean(a != b) for a, b in zip(*map(jax.tree.leaves, (first, after)), strict=True)]
+    assert dtypes(after) == {"float32"}
+    return np.array(found), np.mean(moved)
+
+
+def save_twins(network, name, directory):
+    """Save a network rounded to 16 bits, and the same numbers in float32; return both directories."""
+    network.astype(name).save(directory / name)
+    network.astype(name).astype(jnp.float32).save(directory / f"{name}-twin")
+    return directory / name, directory / f"{name}-twin"
+
+
 @pytest.mark.thorough
 def test_rounded_files_learn_like_their_float32_twin(tmp_path):
     """100 steps of the same texts: in float32 they are the twin's, and in bfloat16 within 2 %."""
-    rounded = {name: model().astype(name) for name in ("bfloat16", "float16")}
-    for name, network in rounded.items():
-        network.save(tmp_path / name)
-        network.astype(jnp.float32).save(tmp_path / f"{name}-twin")
-
-    def losses(directory, **options):
-        options |= {"learning_rate": 1e-3, "warmup_share": 0.0}
-        agent, state, batch = collect(setup_of("sft", model=str(tmp_path / directory), **options))
-        step = jax.jit(lambda state, key: agent.learn(state, batch, Clock(jnp.int32(0), jnp.float32(1000)), key)[:2])
-        first, found = agent.masters(state), []
-        for number in range(100):
-            state, metrics = step(state, jax.random.key(number))
-            found.append(float(metrics["cross_entropy"]))
-        after = agent.masters(state)
-        moved = [np.mean(a != b) for a, b in zip(*map(jax.tree.leaves, (first, after)), strict=True)]
-        assert dtypes(after) == {"float32"}
-        return np.array(found), np.mean(moved)
-
-    twin, all_moved = losses("bfloat16-twin")
+    rounded, whole = save_twins(model(), "bfloat16", tmp_path)
+    twin, all_moved = learn_from(whole)
     assert twin[-1] < 0.8 * twin[0]
-    same, moved = losses("bfloat16")
+    same, moved = learn_from(rounded)
     np.testing.assert_allclose(same, twin, rtol=1e-5)
     assert moved == all_moved
-    computed, moved = losses("bfloat16", dtype="bfloat16")
+    computed, moved = learn_from(rounded, dtype="bfloat16")
     np.testing.assert_allclose(computed, twin, rtol=0.02)
     assert moved > 0.9 * all_moved
-    np.testing.assert_allclose(losses("float16")[0], losses("float16-twin")[0], rtol=1e-5)
+    half, whole = save_twins(model(), "float16", tmp_path)
+    np.testing.assert_allclose(learn_from(half)[0], learn_from(whole)[0], rtol=1e-5)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"family": "gemma2", "attention_cap": 50.0, "logit_cap": 30.0},
+        {"family": "gpt2", "attention_bias": True, "mlp_bias": True},
+    ],
+    ids=lambda choices: choices["family"],
+)
+def test_other_families_learn_like_their_float32_twins(choices, tmp_path):
+    """`benchmarks/twins.py` has all families."""
+    network = Transformer(jax.random.key(0), SMALL._replace(**choices))
+    rounded, whole = save_twins(network, "bfloat16", tmp_path)
+    twin, all_moved = learn_from(whole)
+    assert twin[-1] < 0.8 * twin[0]
+    computed, moved = learn_from(rounded, dtype="bfloat16")
+    np.testing.assert_allclose(computed, twin, rtol=0.02)
+    assert moved > 0.9 * all_moved
 
 
 @pytest.mark.thorough
