@@ -99,7 +99,7 @@ def step(row: Row) -> dict[str, Any]:
 def main() -> None:
     """Run the rows one after another."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="how the names of rows begin")
+    parser.add_argument("--only", nargs="+", default=[""], help="how the names of rows begin")
     parser.add_argument("--platform", help="cpu, cuda or tpu; JAX's choice, where it is not given")
     parser.add_argument("--output", type=Path, help="a file that gets the lines, too")
     parser.add_argument("--limit", type=float, default=240, help="seconds that a row may take")
@@ -116,7 +116,7 @@ def main() -> None:
         return
     environment = os.environ | ({"JAX_PLATFORMS": arguments.platform} if arguments.platform else {})
     for name in (*ROWS, *gpu_language.ROWS):
-        if not name.startswith(arguments.only):
+        if not name.startswith(tuple(arguments.only)):
             continue
         command = [sys.executable, __file__, "--here", name]
         try:

@@ -1,11 +1,15 @@
 """How fast does a language model of half a billion random weights write and learn on an accelerator?
 
-    python benchmarks/gpu.py --only text        # both sides, each in a process of its own
+    python benchmarks/gpu.py --only "text/generate 16" "text/step 16"     # on one GPU, at most ten minutes
+    python benchmarks/gpu.py --only text                                  # all rows, both sides
+    python benchmarks/gpu.py --only small --platform cpu                  # a million weights, in a few minutes
 
+Each side runs in a process of its own; where PyTorch or transformers is missing its rows say so, and the others stand.
 The shape is that of Qwen2.5-0.5B (its config.json: 24 layers, 896 wide, 14 heads of queries and 2 of keys, MLPs of
 4,864, 151,936 tokens, tied), in bfloat16. Groups of 16 answers of 1,024 new tokens to prompts of 64. `transformers`
 generates eagerly, as TRL calls it, and learns with PyTorch's fused AdamW and its own attention; both sides make the
-same clipped loss of GRPO over the same rows. PyTorch is asked for by that side alone.
+same clipped loss of GRPO over as many tokens. A step writes answers and learns from them, with advantages drawn by
+chance. The small shape has 1.1 million weights in float32, and answers of 64 tokens to prompts of 24.
 """
 
 from __future__ import annotations
@@ -14,17 +18,40 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-SIZES = {"vocabulary": 151_936, "width": 896, "layers": 24, "heads": 14, "key_heads": 2, "inner": 4864}
-PROMPT, NEW, GROUP = 64, 1024, 16
+
+class Shape(NamedTuple):
+    """A model with random weights, and the lengths of its texts."""
+
+    sizes: dict[str, int]
+    prompt: int
+    new: int
+    dtype: str
+    remat: bool
+
+
+SHAPES = {
+    "text": Shape(
+        {"vocabulary": 151_936, "width": 896, "layers": 24, "heads": 14, "key_heads": 2, "inner": 4864},
+        *(64, 1024, "bfloat16", True),
+    ),
+    "small": Shape(
+        {"vocabulary": 512, "width": 128, "layers": 5, "heads": 4, "key_heads": 4, "inner": 384},
+        *(24, 64, "float32", False),
+    ),
+}
 SIZED = {
-    "text/generate 16": (16, 2),
+    "text/generate 16": (16, 1),
     "text/generate 64": (64, 2),
     "text/generate 256": (256, 1),
     "text/update 16": (16, 5),
+    "text/step 16": (16, 1),
+    "small/generate 64": (64, 2),
+    "small/update 64": (64, 2),
+    "small/step 64": (64, 2),
 }
-"""Answers side by side, and how often they are measured after the first time."""
+"""Answers side by side, and how often they are measured after the second time."""
 
 ROWS = [f"{row}, {side}" for row in SIZED for side in ("forage", "transformers")]
 
@@ -43,20 +70,21 @@ def alone() -> Iterator[None]:
 
 
 def timed(repeat: Callable[[int], Any], times: int) -> dict[str, Any]:
-    """Return the seconds of the first call and the mean of the following ones."""
+    """Return the seconds of the first call, and the mean of those after the second, by the clock and of all cores."""
     began = time.perf_counter()
     repeat(0)
     first = time.perf_counter() - began
     with alone():
         repeat(1)
-        began = time.perf_counter()
+        began = time.perf_counter(), time.process_time()
         for number in range(times):
             repeat(2 + number)
-        return {"seconds_first": first, "seconds": (time.perf_counter() - began) / times}
+        seconds, worked = time.perf_counter() - began[0], time.process_time() - began[1]
+        return {"seconds_first": first, "seconds": seconds / times, "core_seconds": worked / times}
 
 
-def by_forage(part: str, rows: int, times: int) -> dict[str, Any]:
-    """Write or learn with Forage's transformer."""
+def by_forage(shape: Shape, part: str, rows: int, times: int) -> dict[str, Any]:
+    """Write, learn or do both with Forage's transformer."""
     import jax
     import jax.numpy as jnp
 
@@ -69,81 +97,83 @@ def by_forage(part: str, rows: int, times: int) -> dict[str, Any]:
     from forage.ops.tokens.losses import policy_loss
 
     architecture = Architecture(
-        **SIZES, length=32_768, family="qwen2", rope=Rope(base=1_000_000.0), attention_bias=True, tied=True
+        **shape.sizes, length=32_768, family="qwen2", rope=Rope(base=1_000_000.0), attention_bias=True, tied=True
     )
-    network = Transformer(jax.random.key(0), architecture, jnp.bfloat16)
-    tokens = jax.random.randint(jax.random.key(1), (rows, PROMPT), 2, architecture.vocabulary)
-    if part == "generate":
-        return timed(
-            lambda number: jax.block_until_ready(generate(network, tokens, jax.random.key(number), NEW).tokens), times
-        )
-    answers = jax.random.randint(jax.random.key(2), (rows, NEW), 2, architecture.vocabulary)
-    whole = jnp.concatenate([tokens, answers], axis=1)
+    network, new = Transformer(jax.random.key(0), architecture, jnp.dtype(shape.dtype)), shape.new
+    tokens = jax.random.randint(jax.random.key(1), (rows, shape.prompt), 2, architecture.vocabulary)
+    answers = jax.random.randint(jax.random.key(2), (rows, new), 2, architecture.vocabulary)
     advantage = jax.random.normal(jax.random.key(3), (rows, 1))
-    there, mask = jnp.ones(whole.shape, bool), jnp.ones(answers.shape, bool)
+    there, mask = jnp.ones((rows, shape.prompt + new), bool), jnp.ones(answers.shape, bool)
     optimiser = make_named_optimiser("adamw", 1e-6, 1.0)
 
-    def loss(network: Transformer) -> jax.Array:
-        now, _ = log_probabilities(network, whole, PLAIN, there, remat=True, wanted=NEW)
+    def loss(network: Transformer, answers: jax.Array) -> jax.Array:
+        whole = jnp.concatenate([tokens, answers], axis=1)
+        now, _ = log_probabilities(network, whole, PLAIN, there, remat=shape.remat, wanted=new)
         return policy_loss("clip", now, jax.lax.stop_gradient(now), advantage, mask, "sequence-mean")
 
     @jax.jit
-    def update(network: Transformer, state: Any) -> tuple[Transformer, Any]:
-        return optimiser.step(jax.grad(loss)(network), state, network)
+    def update(network: Transformer, state: Any, answers: jax.Array) -> tuple[Transformer, Any]:
+        return optimiser.step(jax.grad(loss)(network, answers), state, network)
 
     held = [network, jax.jit(optimiser.init)(network)]
 
-    def repeat(_: int) -> None:
-        held[:] = jax.block_until_ready(update(*held))
+    def repeat(number: int) -> None:
+        written = answers
+        if part != "update":
+            written = generate(held[0], tokens, jax.random.key(number), new).tokens
+        if part != "generate":
+            held[:] = update(*held, written)
+        jax.block_until_ready((written, held))
 
     return timed(repeat, times)
 
 
-def by_transformers(part: str, rows: int, times: int) -> dict[str, Any]:
-    """Write or learn with transformers and PyTorch."""
+def by_transformers(shape: Shape, part: str, rows: int, times: int) -> dict[str, Any]:
+    """Write, learn or do both with transformers and PyTorch, on a GPU where PyTorch has one."""
     import torch
     from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
 
+    sizes, new = shape.sizes, shape.new
     config = Qwen2Config(
-        vocab_size=SIZES["vocabulary"],
-        hidden_size=SIZES["width"],
-        intermediate_size=SIZES["inner"],
-        num_hidden_layers=SIZES["layers"],
-        num_attention_heads=SIZES["heads"],
-        num_key_value_heads=SIZES["key_heads"],
+        vocab_size=sizes["vocabulary"],
+        hidden_size=sizes["width"],
+        intermediate_size=sizes["inner"],
+        num_hidden_layers=sizes["layers"],
+        num_attention_heads=sizes["heads"],
+        num_key_value_heads=sizes["key_heads"],
         tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=1,
+        pad_token_id=0,
+    )
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(0)
+    model = Qwen2ForCausalLM(config).to(device, getattr(torch, shape.dtype))
+    tokens = torch.randint(2, sizes["vocabulary"], (rows, shape.prompt), device=device)
+    answers = torch.randint(2, sizes["vocabulary"], (rows, new), device=device)
+    advantage = torch.randn(rows, 1, device=device)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-6, fused=True)
+    if shape.remat:
+        model.gradient_checkpointing_enable()
+    how = GenerationConfig(
+        max_new_tokens=new,
+        min_new_tokens=new,
+        do_sample=True,
+        top_k=0,
         pad_token_id=0,
         eos_token_id=1,
+        disable_compile=True,  # as TRL has it
     )
-    torch.manual_seed(0)
-    model = Qwen2ForCausalLM(config).to("cuda", torch.bfloat16)
-    tokens = torch.randint(2, SIZES["vocabulary"], (rows, PROMPT), device="cuda")
-    if part == "generate":
+
+    def write() -> torch.Tensor:
         model.eval()
-        how = GenerationConfig(
-            max_new_tokens=NEW,
-            min_new_tokens=NEW,
-            do_sample=True,
-            top_k=0,
-            pad_token_id=0,
-            eos_token_id=1,
-            disable_compile=True,  # as TRL has it
-        )
+        with torch.no_grad():
+            whole = model.generate(input_ids=tokens, attention_mask=torch.ones_like(tokens), generation_config=how)
+        return whole[:, shape.prompt :]
 
-        def write(_: int) -> None:
-            with torch.no_grad():
-                model.generate(input_ids=tokens, attention_mask=torch.ones_like(tokens), generation_config=how)
-            torch.cuda.synchronize()
-
-        return timed(write, times) | {"peak_bytes": torch.cuda.max_memory_allocated()}
-    answers = torch.randint(2, SIZES["vocabulary"], (rows, NEW), device="cuda")
-    whole, advantage = torch.cat([tokens, answers], 1), torch.randn(rows, 1, device="cuda")
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-6, fused=True)
-    model.train()
-    model.gradient_checkpointing_enable()
-
-    def repeat(_: int) -> None:
-        logits = model(input_ids=whole, logits_to_keep=NEW + 1).logits[:, :-1]
+    def learn(answers: torch.Tensor) -> None:
+        model.train()
+        logits = model(input_ids=torch.cat([tokens, answers], 1), logits_to_keep=new + 1).logits[:, :-1]
         now = -torch.nn.functional.cross_entropy(logits.transpose(1, 2).float(), answers, reduction="none")
         ratio = torch.exp(now - now.detach())
         each = -torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage)
@@ -151,15 +181,23 @@ def by_transformers(part: str, rows: int, times: int) -> dict[str, Any]:
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
-        torch.cuda.synchronize()
 
-    return timed(repeat, times) | {"peak_bytes": torch.cuda.max_memory_allocated()}
+    def repeat(_: int) -> None:
+        written = answers if part == "update" else write()
+        if part != "generate":
+            learn(written)
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    found = timed(repeat, times)
+    return found | ({"peak_bytes": torch.cuda.max_memory_allocated()} if device == "cuda" else {})
 
 
 def measure(name: str) -> dict[str, Any]:
     """Measure a row of one side, `text/generate 64, forage`; tokens are those that were written or learned from."""
     row, _, side = name.partition(", ")
     rows, times = SIZED[row]
-    part = row.removeprefix("text/").split()[0]
-    found = {"forage": by_forage, "transformers": by_transformers}[side](part, rows, times)
-    return found | {"tokens_per_second": rows * NEW / found["seconds"]}
+    kind, part = row.split()[0].split("/")
+    shape = SHAPES[kind]
+    found = {"forage": by_forage, "transformers": by_transformers}[side](shape, part, rows, times)
+    return found | {"tokens_per_second": rows * shape.new / found["seconds"]}
