@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from forage.agents.language.base import AnswerRows, LanguageAgent
 from forage.config.ranges import check_call
-from forage.config.references import load_references
+from forage.config.references import load_models, take_models
 from forage.core import prng
 from forage.core.loading import load_class
 from forage.core.spaces import Tokens
@@ -96,7 +96,7 @@ class BestOf(Chooser):
     """
 
     def __init__(self, judge: str, spec: Spec):
-        (scorer,) = load_references([Scorer(judge=judge)], spec)  # type: ignore[arg-type]
+        (scorer,) = load_models(take_models([Scorer(judge=judge)]))
         self.model = scorer.reward_model
         self.model.check_reads(spec, "The reward model reads texts")
         if self.model.of_steps:
