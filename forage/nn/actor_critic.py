@@ -40,7 +40,8 @@ class ActorCritic(equinox.Module):
     own has one for what the policy sees.
     """
 
-    torsos: Torso  # leaves [1 or 2, ...]: one torso for both, or the policy's and the value's side by side
+    torsos: Torso | tuple[Torso, ...]  # leaves [1 or 2, ...]: one torso for both, or the policy's and the value's,
+    # side by side; a tuple of them after `split`
     state_torso: Torso | None  # of a central critic, or of a value with sizes of its own
     gru: GRU | None
     actor: Linear
@@ -81,7 +82,15 @@ class ActorCritic(equinox.Module):
 
     def torso(self, index: int) -> Torso:
         """Return the policy's torso (0) or the value's (-1)."""
+        if isinstance(self.torsos, tuple):
+            return self.torsos[index]
         return jax.tree.map(lambda x: x[index], self.torsos)
+
+    def split(self) -> ActorCritic:
+        """Return the network with its torsos apart, for steps in turn: each would copy the weights of one anew."""
+        count = jax.tree.leaves(self.torsos)[0].shape[0] if jax.tree.leaves(self.torsos) else 1
+        apart = tuple(self.torso(index) for index in range(count))
+        return equinox.tree_at(lambda network: network.torsos, self, apart)
 
     def features(self, observation: PyTree[Array]) -> Float[Array, " features"]:
         """Return the features of the policy, before the memory of an agent that has one."""
@@ -89,7 +98,10 @@ class ActorCritic(equinox.Module):
 
     def rows(self, observation: PyTree[Array]) -> tuple[Float[Array, "rows outputs"], Float[Array, "rows streams"]]:
         """Return the policy's outputs and the values of a batch (leaves `rows ...`), of an agent without memory."""
-        features = jax.vmap(lambda torso: torso.rows(observation))(self.torsos)
+        if isinstance(self.torsos, tuple):
+            features = [torso.rows(observation) for torso in self.torsos]
+        else:
+            features = jax.vmap(lambda torso: torso.rows(observation))(self.torsos)
         if self.state_torso is not None:
             return self.outputs(features[0]), self.values(observation)
         return self.outputs(features[0]), self.critic(features[-1])

@@ -393,3 +393,26 @@ def test_what_it_cannot_do():
     PPO(num_envs=4, rollout_length=2, minibatches=4, gru_size=4).check(SPEC)
     with pytest.raises(ForageError, match="Only numbers can be normalised"):
         PPO(normalise_observation=True).check(SPEC)
+
+
+@pytest.mark.parametrize("extra", [{}, {"gru_size": 2}, {"value_sizes": (3,)}])
+def test_the_network_prepared_for_acting_is_the_same_one(extra):
+    spec = Spec("Table", spaces.Box(-1, 1, (3,)), spaces.Discrete(2))
+    agent = dataclasses.replace(PLAIN, **extra)
+    observation = np.array([0.1, -0.2, 0.3], np.float32)
+
+    def outputs(state):
+        network = state.network
+        features = network.features(observation)
+        if agent.gru_size:
+            return features, network.torso(-1)(observation)
+        rows = network.rows(observation[None]), network.values(observation[None])
+        return features, network.outputs(features), network.value(observation), rows
+
+    def both(key):
+        state = agent.init(key, spec)
+        return outputs(state), outputs(agent.prepare_acting(state))
+
+    usual, prepared = small.compute(both, KEY)
+    jax.tree.map(np.testing.assert_array_equal, prepared, usual)
+    assert np.ptp(np.concatenate([np.ravel(x) for x in jax.tree.leaves(usual)])) > 0

@@ -183,6 +183,9 @@ class PPO(Agent):
         noted = self.policy_info(inputs.hidden, policy, action)
         return action if network.actions.discrete else network.actions.to_box(action), hidden, noted
 
+    def prepare_acting(self, state: PPOState) -> PPOState:
+        return state._replace(network=state.network.split())
+
     def policy_info(self, hidden: PyTree[Array], policy: Distribution, action: PyTree[Array]) -> PyTree[Array]:
         """Return the policy information that a rollout stores of a step: the memory before it."""
         return hidden

@@ -96,6 +96,10 @@ class Agent(Recurrent, Offline, Grouping, Estimating, Lagging):
     def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         """Return `(action, hidden, policy_info)` for one observation: the action, the memory, and data for `learn`."""
 
+    def prepare_acting(self, state: State) -> State:
+        """Return the state for `act` in all steps of a rollout; what each step would cut out anew is cut out once."""
+        return state
+
     @abc.abstractmethod
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]

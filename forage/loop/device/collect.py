@@ -35,6 +35,7 @@ def collect(loop: DeviceLoop, adapts: bool, state: DeviceState, clock: Clock, ke
     num_envs, length = agent.num_envs, agent.rollout_length
     first_hidden = loop.learner.init_hidden()
     keys = jax.random.split(key, (length, 2 * num_envs + 1))
+    acting = state.learner._replace(agent=agent.prepare_acting(state.learner.agent))
 
     # One environment
     def one(
@@ -47,7 +48,7 @@ def collect(loop: DeviceLoop, adapts: bool, state: DeviceState, clock: Clock, ke
     ):
         environment = equinox.combine(at.task, loop.environment)
         world = World(environment, at.env_state)
-        decision = loop.learner.act(state.learner, hidden, at.observation, clock, act_key, env, world)
+        decision = loop.learner.act(acting, hidden, at.observation, clock, act_key, env, world)
         action = decision.action
         env_state, step = environment.step(at.env_state, spaces.clip(spec.action_space, action), step_key)
         experience = Experience(
@@ -142,8 +143,10 @@ def restart_episodes(
     count = over.sum()
 
     def refill(pool: Pool) -> Pool:
-        # The keys depend on the pool, or else XLA would make the starts outside the loop, at every step.
-        keys = jax.random.split(jax.random.fold_in(key, pool.used), (loop.pool_size, 2))
+        # The keys depend on the pool, or else XLA would make the starts outside the loop, at every step; and behind a
+        # barrier, or else it would take the first rounds of the cipher out of the loop.
+        used, own = jax.lax.optimization_barrier((pool.used, key))
+        keys = jax.random.split(jax.random.fold_in(own, used), (loop.pool_size, 2))
         index = pool.begun + jnp.arange(loop.pool_size)
         starts = jax.vmap(functools.partial(new_start, loop, state.tasks, state.starts, state.groups))(keys, index)
         return Pool(starts, jnp.int32(0), pool.begun)
