@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -31,8 +35,31 @@ def ramp(number: int) -> list[str]:
     return [to_hex(shades(share)) for share in np.linspace(0, 1, number)]
 
 
+loading: list[threading.Thread] = []
+"""The thread that loads what draws, if there is one."""
+
+
+def load_drawing() -> None:
+    """Load what draws pictures in another thread, as it takes half a second, in which a run can train."""
+
+    def load() -> None:
+        with contextlib.suppress(Exception):  # who draws will see the error
+            empty_sheet(1, 1, 50).savefig(io.BytesIO())  # with the fonts and the writer of files
+
+    if not loading and "matplotlib.figure" not in sys.modules:
+        loading.append(threading.Thread(target=load, daemon=True))
+        loading[0].start()
+
+
 def sheet(width: float, height: float, dpi: int = 150) -> Figure:
     """Return an empty figure of a size in inches, white, with room at its edges."""
+    for thread in loading:
+        thread.join()
+    return empty_sheet(width, height, dpi)
+
+
+def empty_sheet(width: float, height: float, dpi: int) -> Figure:
+    """Return what `sheet` does, without waiting for the thread that loads."""
     from matplotlib.figure import Figure  # a third of a second, which only those who draw should pay
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 

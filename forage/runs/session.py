@@ -17,6 +17,7 @@ from forage.core import compiling, prng, streams
 from forage.core.errors import InterruptedCompiling, RunInterrupted
 from forage.core.records import printable, range_in
 from forage.core.types import ForageError
+from forage.evaluation.look import load_drawing
 from forage.loop.learner import Report
 from forage.loop.runner import Runner, Watch, sum_counts
 from forage.loop.soundness import NotFinite, Unsound
@@ -130,6 +131,7 @@ class Session:
                 self.display.note(f"This run had finished all of its {steps:,} steps; {what}.")
             if kept is None and self.setup.scored:
                 self.runner.prepare(self.episodes, step_limit(self.setup))
+                load_drawing()
             if not self.runner.exact:
                 cannot = "is not checkpointed" if self.runner.may_save else "cannot be checkpointed"
                 tip = " --env.snapshots true saves it if it can be copied, which forage check tries."
