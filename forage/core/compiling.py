@@ -122,9 +122,22 @@ class Background:
         return self.found
 
 
-def compile_program(function: Any, *arguments: Any) -> Any:
-    """Compile a function that was jitted for arguments of which only shapes and placement matter."""
-    return function.lower(*arguments).compile()
+class Compiled(threading.local):
+    """The number of programs that this thread has had compiled, rather than read from JAX's cache on disk."""
+
+    number = 0
+
+
+compiled = Compiled()
+
+
+def compile_program(function: Any, *arguments: Any) -> tuple[Any, bool]:
+    """Compile a function that was jitted for arguments of which only shapes and placement matter.
+
+    Return the program, and whether it was compiled now, rather than read from JAX's cache on disk.
+    """
+    lowered, before = function.lower(*arguments), compiled.number
+    return lowered.compile(), compiled.number > before
 
 
 class Stop:
@@ -153,6 +166,7 @@ def _compile_beside(*arguments: Any, **options: Any) -> Any:
     """Compile as JAX does, but in another thread, so that signals are handled meanwhile."""
     module = options.get("module", arguments[1] if len(arguments) > 1 else None)
     name = str(module.operation.attributes["sym_name"]).strip('"') if module is not None else "a program"
+    compiled.number += 1
     return Background(lambda: _compile(*arguments, **options)).result(name)
 
 

@@ -16,11 +16,12 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, PyTree
 
 from forage.core import checkpoint, mesh, prng
-from forage.core.compiling import Background, compile_program, kind
+from forage.core.compiling import Background, kind
 from forage.core.host import Conversation
 from forage.core.ports import Evolver
 from forage.core.types import Clock, Experience
 from forage.loop import soundness, visits
+from forage.loop.device import kept_programs
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.programs import (
     SeedBatch,
@@ -131,10 +132,24 @@ class DeviceRunner:
         if name not in self._programs:
             function, *arguments = prepare()
             before = next(reversed(self._programs.values()), None)  # one at a time: the loop is needed first
-            self._programs[name] = Background(
-                functools.partial(compile_program, function, self.varied, *arguments), before
-            )
+            work = functools.partial(self._compile, self._path(name), function, self.varied, *arguments)
+            self._programs[name] = Background(work, before)
         return self._programs[name]
+
+    def _path(self, name: Any) -> Path | None:
+        """Return the file that keeps a program of this runner, if any can."""
+        if self.several_hosts:
+            return None
+        return kept_programs.path_for((name, len(self.places), self.mesh.devices.shape), self.varied, self.devices)
+
+    def _compile(self, path: Path | None, function: Any, *arguments: Any) -> Any:
+        return kept_programs.obtain(path, function, arguments, self.devices)
+
+    @functools.cached_property
+    def _kept_init(self) -> Any:
+        """Return the program of the first state if it is kept on disk: it knows the shapes without a trace."""
+        path = self._path("init")
+        return None if path is None else kept_programs.read(path, (self.varied, self._keys), self.devices)
 
     def _loop(self) -> Background:
         def prepare() -> tuple[Any, ...]:
@@ -162,7 +177,8 @@ class DeviceRunner:
     def begin(self) -> None:
         """Make the first state of every seed, while the loop compiles."""
         self._loop()
-        self.state = self._in_place(self._init(self.varied, self._keys))
+        first = self._kept_init or self._compile(self._path("init"), self._init, self.varied, self._keys)
+        self.state = self._in_place(first(self.varied, self._keys))
 
     def _in_place(self, state: DeviceState) -> DeviceState:
         """JAX spreads arrays without entries over devices as it likes, and then will not have them back so."""
@@ -283,7 +299,10 @@ class DeviceRunner:
 
     def agent_shapes(self, rows: int) -> PyTree[jax.ShapeDtypeStruct]:
         """Return the shapes of this number of agents' states."""
-        one = jax.eval_shape(lambda learner: learner.init_agent(prng.key(0)), self.learner)
+        if self._kept_init is not None:
+            one = self.learner_shapes().agent
+        else:
+            one = jax.eval_shape(lambda learner: learner.init_agent(prng.key(0)), self.learner)
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape), x.dtype), one)
 
     def learner_shapes(self) -> LearnerState:
@@ -337,7 +356,8 @@ class DeviceRunner:
         """Return the shapes and dtypes of a state to `restore`; when `placed`, those of `state` with the devices it
         is on.
         """
-        shapes = jax.eval_shape(self._init, self.varied, self._keys)
+        kept = self._kept_init
+        shapes = jax.eval_shape(self._init, self.varied, self._keys) if kept is None else kept.out_info
         if not placed:
             return jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(self.seeds), *x.shape[1:]), x.dtype), shapes)
         return jax.tree.map(

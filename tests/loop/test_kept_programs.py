@@ -1,0 +1,130 @@
+"""Programs on disk that are found without tracing: what decides their file, and what is read from it."""
+
+import os
+import time
+
+import jax
+import numpy as np
+import pytest
+from small import forage
+
+from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.q_learning.dqn import DQN
+from forage.core import prng
+from forage.loop.device import kept_programs
+from forage.memory.rollout import LastRollout
+from forage.nn.layers import Linear
+
+
+class OwnPPO(PPO):
+    """A person's agent, whose module may do anything."""
+
+
+@pytest.fixture
+def kept(monkeypatch, tmp_path):
+    """Keep programs in a folder of the test, as the command does."""
+    monkeypatch.setattr(kept_programs, "folder", lambda: tmp_path)
+    kept_programs.surroundings.cache_clear()
+    yield tmp_path
+    kept_programs.surroundings.cache_clear()
+
+
+def path(name, *parts):
+    return kept_programs.path_for(name, parts, jax.devices()[:1])
+
+
+def test_a_file_is_of_all_that_decides_a_program(kept, monkeypatch):
+    usual = path("loop", PPO(), LastRollout())
+    assert usual is not None and usual.parent == kept
+    assert path("loop", PPO(), LastRollout()) == usual
+    assert path("loop", PPO(learning_rate=1.0), LastRollout()) == usual  # a number is an argument of the program
+    others = [
+        path("evaluation", PPO(), LastRollout()),
+        path("loop", PPO(epochs=5), LastRollout()),
+        path("loop", PPO(activation="relu"), LastRollout()),
+        path("loop", DQN(), LastRollout()),
+        path("loop", PPO(learning_rate=np.zeros(2, np.float32)), LastRollout()),
+    ]
+    assert None not in others
+    assert len({usual, *others}) == 6
+
+
+def test_sources_settings_and_variables_decide_it_too(kept, monkeypatch, tmp_path):
+    source = tmp_path / "module.py"
+    source.write_text("x = 1")
+    monkeypatch.setattr(kept_programs, "OWN", tmp_path)
+
+    def found():
+        kept_programs.surroundings.cache_clear()
+        return path("loop", PPO())
+
+    names = [found()]
+    stat = source.stat()
+    source.write_text("x = 2")  # as long as before, and dated back
+    os.utime(source, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    names.append(found())
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
+    names.append(found())
+    jax.config.update("jax_default_matmul_precision", "highest")
+    names.append(found())
+    jax.config.update("jax_default_matmul_precision", None)
+    with monkeypatch.context() as patch:
+        patch.setattr(kept_programs, "cpu_lines", lambda: ["flags : another processor"])
+        names.append(found())
+    assert len(set(names)) == 5
+    assert found() == names[2]
+
+
+def test_programs_of_other_code_are_not_kept(kept, monkeypatch):
+    assert path("loop", OwnPPO()) is None
+    assert path("loop", PPO(activation=lambda x: x)) is None
+    monkeypatch.undo()
+    assert path("loop", PPO()) is None  # in a script of a person's, who may have replaced functions
+    assert not kept_programs.is_command()
+
+
+def test_a_kept_program_is_read_and_not_traced(kept):
+    salt = time.time_ns() % 10**9  # so that JAX's own cache has never seen the program
+    traced = []
+
+    @jax.jit
+    def program(layer, key):
+        traced.append(1)
+        return layer, jax.random.split(key), layer(jax.random.normal(key, (2,))) + np.float32(salt)
+
+    file, devices = kept / "one.forage-program", jax.devices()[:1]
+    arguments = Linear(prng.key(0), 2, 3), prng.key(1)
+    first = kept_programs.obtain(file, program, arguments, devices)(*arguments)
+    assert file.exists() and len(traced) == 1
+    again = kept_programs.obtain(file, program, arguments, devices)
+    for _ in range(2):  # its results are arguments as good as those that it was made with
+        layer, keys, numbers = again(*arguments)
+        arguments = layer, arguments[1]
+    assert len(traced) == 1
+    assert jax.tree.structure((layer, keys, numbers)) == jax.tree.structure(first)
+    np.testing.assert_array_equal(numbers, first[2])
+    np.testing.assert_array_equal(jax.random.key_data(keys), jax.random.key_data(first[1]))
+
+    file.write_bytes(file.read_bytes()[:100])  # damaged: compiled anew
+    np.testing.assert_array_equal(kept_programs.obtain(file, program, arguments, devices)(*arguments)[2], numbers)
+    assert len(list(kept.glob("*.forage-program*"))) <= 1
+
+
+def test_what_jax_has_read_from_its_own_cache_is_not_kept(kept, monkeypatch):
+    monkeypatch.setattr(kept_programs, "compile_program", lambda function, *_: (function, False))
+    assert kept_programs.obtain(kept / "one.forage-program", "the program", (), ()) == "the program"
+    assert not list(kept.iterdir())
+
+
+@pytest.mark.thorough
+def test_a_second_command_trains_the_same_without_tracing(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "programs"))
+    rows = []
+    for name in ("first", "second"):
+        forage("train", "ppo", "CartPole-v1", "--steps", "20k", "--seeds", "2", "--directory", tmp_path / name)
+        lines = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
+        rows.append([line.split('"episodes"')[-1] for line in lines])
+        files = {file: file.stat().st_mtime_ns for file in (tmp_path / "programs").glob("*.forage-program")}
+        assert len(files) == 3
+    assert rows[0] == rows[1]
+    assert (tmp_path / "first/evaluation.json").read_text() == (tmp_path / "second/evaluation.json").read_text()
