@@ -1,6 +1,8 @@
-"""How long the command line takes to answer: help of every command, `forage list`, completion, `show` and the import.
+"""How long the command line takes to answer: help of every command, `forage list`, completion, `show` and the import;
+and how long a whole run takes beside rejax's script.
 
     python benchmarks/startup.py            medians of seconds of processor time; writes results/STARTUP.md
+    python benchmarks/startup.py --train    whole runs, three of each in turns; six minutes of two idle cores
     python benchmarks/startup.py --smoke    a look at whether it works
 
 Every command is a process of its own, and all take turns. Processor time counts, as other programs on the machine
@@ -10,15 +12,19 @@ change it less than the time on the clock, which stands beside it.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
+import run
+from rows import ROWS
 
 from forage.cli.entry import COMMANDS
 
@@ -38,10 +44,10 @@ SLOW = {  # these import JAX
 }
 
 
-def seconds(command: list[str]) -> tuple[float, float]:
+def seconds(command: list[str], env: dict[str, str] | None = None) -> tuple[float, float]:
     """Run a command to its end. Return the seconds of processor time that it took, and those on the clock."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=env)
     clock, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, clock
 
@@ -71,15 +77,83 @@ def page(found: dict[str, np.ndarray]) -> str:
     return "\n".join(lines) + "\n"
 
 
+ROW = "ppo-cartpole"
+EQUAL = "--num-envs 4 --rollout-length 128 --epochs 4 --minibatches 4 --learning-rate 2.5e-4 --clip-value true"
+"""Options that give a command the settings of the row; its other ones are PPO's own."""
+WHOLE = "\n## A whole run\n"
+
+
+def trainers(cache: Path) -> dict[str, list[str]]:
+    """Return the commands that train, by name."""
+    train = [*FORAGE, "train", "ppo", "CartPole-v1", "--seeds", "1", "--quiet"]
+    row, peers = ROWS[ROW], run.load_peers()
+    rejax = next(contestant for contestant in row.contestants if contestant.peer == "rejax")
+    settings = json.dumps(run.settings_of(row, rejax, False) | {"phase": "whole", "seed": 0})
+    script = [run.peer_python("rejax", peers["rejax"], cache), str(run.HERE / "peers" / "rejax_.py"), ROW, settings]
+    return {
+        "forage, its preset": [*train, "--steps", "500k"],
+        "forage, rejax's settings": [*train, *EQUAL.split(), "--steps", str(row.settings["steps"])],
+        "forage, its preset, to 475": [*train, "--steps", "500k", "--stop-at", "475", "--evaluation-every", "25k"],
+        "rejax": script,
+    }
+
+
+def measure_training(repeats: int, cache: Path) -> dict[str, dict[str, np.ndarray]]:
+    """Return the medians of seconds of processor and clock of each trainer, with and without compiled programs."""
+    found: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    with tempfile.TemporaryDirectory(prefix="startup-") as scratch:
+        commands = trainers(cache)
+        for repeat in range(repeats):
+            for phase in ("cold", "warm"):
+                for number, (name, command) in enumerate(commands.items()):
+                    compiled = Path(scratch) / f"compiled-{repeat}-{number}"
+                    compiled.mkdir(exist_ok=True)
+                    directory = ["--directory", f"{scratch}/{phase}-{repeat}-{number}"] if name != "rejax" else []
+                    took = seconds([*command, *directory], env=run.child_environment(compiled))
+                    found.setdefault(name, {}).setdefault(phase, []).append(took)
+                    print(f"{phase} {name}: {took[0]:.1f} s of processor, {took[1]:.1f} s", flush=True)
+    return {name: {phase: np.median(times, axis=0) for phase, times in each.items()} for name, each in found.items()}
+
+
+def training_page(found: dict[str, dict[str, np.ndarray]], repeats: int) -> str:
+    """Write the table of whole runs."""
+    theirs = found["rejax"]
+    lines = [
+        WHOLE,
+        "PPO on CartPole-v1 for 500,000 steps, one seed, from the start of the process to its end, with an empty cache",
+        f"of programs (cold) and with what that run left there (warm); medians of {repeats}, in turns. rejax's script",
+        "trains and evaluates; Forage's command also draws, saves and describes its run. *To 475*: it ends at the",
+        "first evaluation, every 25,000 steps, that reaches this return. A ratio is rejax's seconds on the clock over",
+        "Forage's.",
+        "`python benchmarks/startup.py --train` makes the table again.",
+        "",
+        "| what | cold: processor | clock | ratio | warm: processor | clock | ratio |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, phases in found.items():
+        cells = []
+        for phase, (used, clock) in phases.items():
+            cells += [f"{used:.1f}", f"{clock:.1f}", f"{theirs[phase][1] / clock:.2f}"]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smoke", action="store_true", help="two commands, once; writes nothing")
-    smoke = parser.parse_args().smoke
-    text = page(
-        measure({"import forage": 1, "forage --help": 1} if smoke else dict.fromkeys(QUICK, 3) | dict.fromkeys(SLOW, 1))
-    )
+    parser.add_argument("--train", action="store_true", help="whole runs beside rejax's script")
+    parser.add_argument("--repeats", type=int, default=3, help="of each whole run")
+    parser.add_argument("--cache", type=Path, default=Path(".cache/peers"), help="folder of peers' environments")
+    given = parser.parse_args()
+    before, _, whole = TABLE.read_text().partition(WHOLE) if TABLE.exists() else ("", "", "")
+    if given.train:
+        text = before + training_page(measure_training(given.repeats, given.cache.absolute()), given.repeats)
+    elif given.smoke:
+        text = page(measure({"import forage": 1, "forage --help": 1}))
+    else:
+        text = page(measure(dict.fromkeys(QUICK, 3) | dict.fromkeys(SLOW, 1))) + (WHOLE + whole if whole else "")
     print(text)
-    if not smoke:
+    if not given.smoke:
         TABLE.write_text(text)
 
 
