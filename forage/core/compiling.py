@@ -122,13 +122,13 @@ class Background:
         return self.found
 
 
-class Compiled(threading.local):
+class Count(threading.local):
     """The number of programs that this thread has had compiled, rather than read from JAX's cache on disk."""
 
     number = 0
 
 
-compiled = Compiled()
+compilations = Count()
 
 
 def compile_program(function: Any, *arguments: Any) -> tuple[Any, bool]:
@@ -136,8 +136,8 @@ def compile_program(function: Any, *arguments: Any) -> tuple[Any, bool]:
 
     Return the program, and whether it was compiled now, rather than read from JAX's cache on disk.
     """
-    lowered, before = function.lower(*arguments), compiled.number
-    return lowered.compile(), compiled.number > before
+    lowered, before = function.lower(*arguments), compilations.number
+    return lowered.compile(), compilations.number > before
 
 
 class Stop:
@@ -166,7 +166,7 @@ def _compile_beside(*arguments: Any, **options: Any) -> Any:
     """Compile as JAX does, but in another thread, so that signals are handled meanwhile."""
     module = options.get("module", arguments[1] if len(arguments) > 1 else None)
     name = str(module.operation.attributes["sym_name"]).strip('"') if module is not None else "a program"
-    compiled.number += 1
+    compilations.number += 1
     return Background(lambda: _compile(*arguments, **options)).result(name)
 
 

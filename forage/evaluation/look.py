@@ -36,11 +36,11 @@ def ramp(number: int) -> list[str]:
 
 
 loading: list[threading.Thread] = []
-"""The thread that loads what draws, if there is one."""
+"""The thread that loads Matplotlib, if there is one."""
 
 
 def load_drawing() -> None:
-    """Load what draws pictures in another thread, as it takes half a second, in which a run can train."""
+    """Load Matplotlib in another thread: it takes half a second, in which a run can train."""
 
     def load() -> None:
         with contextlib.suppress(Exception):  # who draws will see the error
@@ -59,7 +59,7 @@ def sheet(width: float, height: float, dpi: int = 150) -> Figure:
 
 
 def empty_sheet(width: float, height: float, dpi: int) -> Figure:
-    """Return what `sheet` does, without waiting for the thread that loads."""
+    """Return a sheet, without waiting for the thread that loads Matplotlib."""
     from matplotlib.figure import Figure  # a third of a second, which only those who draw should pay
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 

@@ -87,7 +87,7 @@ class ActorCritic(equinox.Module):
         return jax.tree.map(lambda x: x[index], self.torsos)
 
     def split(self) -> ActorCritic:
-        """Return the network with its torsos apart, for steps in turn: each would copy the weights of one anew."""
+        """Return the network with its torsos apart, for steps in turn: each step would copy the weights of one."""
         count = jax.tree.leaves(self.torsos)[0].shape[0] if jax.tree.leaves(self.torsos) else 1
         apart = tuple(self.torso(index) for index in range(count))
         return equinox.tree_at(lambda network: network.torsos, self, apart)

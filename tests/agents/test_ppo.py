@@ -409,10 +409,10 @@ def test_the_network_prepared_for_acting_is_the_same_one(extra):
         rows = network.rows(observation[None]), network.values(observation[None])
         return features, network.outputs(features), network.value(observation), rows
 
-    def both(key):
+    def compare(key):
         state = agent.init(key, spec)
         return outputs(state), outputs(agent.prepare_acting(state))
 
-    usual, prepared = small.compute(both, KEY)
+    usual, prepared = small.compute(compare, KEY)
     jax.tree.map(np.testing.assert_array_equal, prepared, usual)
     assert np.ptp(np.concatenate([np.ravel(x) for x in jax.tree.leaves(usual)])) > 0

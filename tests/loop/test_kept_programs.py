@@ -1,4 +1,4 @@
-"""Programs on disk that are found without tracing: what decides their file, and what is read from it."""
+"""Programs on disk: the names of their files, and reading them without a trace."""
 
 import os
 import time
@@ -21,7 +21,7 @@ class OwnPPO(PPO):
 
 
 @pytest.fixture
-def kept(monkeypatch, tmp_path):
+def folder(monkeypatch, tmp_path):
     """Keep programs in a folder of the test, as the command does."""
     monkeypatch.setattr(kept_programs, "folder", lambda: tmp_path)
     kept_programs.surroundings.cache_clear()
@@ -33,9 +33,10 @@ def path(name, *parts):
     return kept_programs.path_for(name, parts, jax.devices()[:1])
 
 
-def test_a_file_is_of_all_that_decides_a_program(kept, monkeypatch):
+def test_a_file_is_of_all_that_decides_a_program(folder, monkeypatch):
     usual = path("loop", PPO(), LastRollout())
-    assert usual is not None and usual.parent == kept
+    assert usual is not None and usual.parent == folder
+    assert kept_programs.path_for("loop", (PPO(),), jax.devices()[:1] * 2) is None  # of several devices
     assert path("loop", PPO(), LastRollout()) == usual
     assert path("loop", PPO(learning_rate=1.0), LastRollout()) == usual  # a number is an argument of the program
     others = [
@@ -49,33 +50,33 @@ def test_a_file_is_of_all_that_decides_a_program(kept, monkeypatch):
     assert len({usual, *others}) == 6
 
 
-def test_sources_settings_and_variables_decide_it_too(kept, monkeypatch, tmp_path):
+def test_sources_settings_and_variables_decide_it_too(folder, monkeypatch, tmp_path):
     source = tmp_path / "module.py"
     source.write_text("x = 1")
     monkeypatch.setattr(kept_programs, "OWN", tmp_path)
 
-    def found():
+    def name():
         kept_programs.surroundings.cache_clear()
         return path("loop", PPO())
 
-    names = [found()]
+    names = [name()]
     stat = source.stat()
     source.write_text("x = 2")  # as long as before, and dated back
     os.utime(source, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    names.append(found())
+    names.append(name())
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
-    names.append(found())
+    names.append(name())
     jax.config.update("jax_default_matmul_precision", "highest")
-    names.append(found())
+    names.append(name())
     jax.config.update("jax_default_matmul_precision", None)
     with monkeypatch.context() as patch:
         patch.setattr(kept_programs, "cpu_lines", lambda: ["flags : another processor"])
-        names.append(found())
+        names.append(name())
     assert len(set(names)) == 5
-    assert found() == names[2]
+    assert name() == names[2]
 
 
-def test_programs_of_other_code_are_not_kept(kept, monkeypatch):
+def test_programs_of_other_code_are_not_kept(folder, monkeypatch):
     assert path("loop", OwnPPO()) is None
     assert path("loop", PPO(activation=lambda x: x)) is None
     monkeypatch.undo()
@@ -83,7 +84,7 @@ def test_programs_of_other_code_are_not_kept(kept, monkeypatch):
     assert not kept_programs.is_command()
 
 
-def test_a_kept_program_is_read_and_not_traced(kept):
+def test_a_kept_program_is_read_and_not_traced(folder):
     salt = time.time_ns() % 10**9  # so that JAX's own cache has never seen the program
     traced = []
 
@@ -92,7 +93,7 @@ def test_a_kept_program_is_read_and_not_traced(kept):
         traced.append(1)
         return layer, jax.random.split(key), layer(jax.random.normal(key, (2,))) + np.float32(salt)
 
-    file, devices = kept / "one.forage-program", jax.devices()[:1]
+    file, devices = folder / "one.forage-program", jax.devices()[:1]
     arguments = Linear(prng.key(0), 2, 3), prng.key(1)
     first = kept_programs.obtain(file, program, arguments, devices)(*arguments)
     assert file.exists() and len(traced) == 1
@@ -107,13 +108,13 @@ def test_a_kept_program_is_read_and_not_traced(kept):
 
     file.write_bytes(file.read_bytes()[:100])  # damaged: compiled anew
     np.testing.assert_array_equal(kept_programs.obtain(file, program, arguments, devices)(*arguments)[2], numbers)
-    assert len(list(kept.glob("*.forage-program*"))) <= 1
+    assert len(list(folder.glob("*.forage-program*"))) <= 1
 
 
-def test_what_jax_has_read_from_its_own_cache_is_not_kept(kept, monkeypatch):
+def test_what_jax_has_read_from_its_own_cache_is_not_kept(folder, monkeypatch):
     monkeypatch.setattr(kept_programs, "compile_program", lambda function, *_: (function, False))
-    assert kept_programs.obtain(kept / "one.forage-program", "the program", (), ()) == "the program"
-    assert not list(kept.iterdir())
+    assert kept_programs.obtain(folder / "one.forage-program", "the program", (), ()) == "the program"
+    assert not list(folder.iterdir())
 
 
 @pytest.mark.thorough
@@ -121,7 +122,7 @@ def test_a_second_command_trains_the_same_without_tracing(tmp_path, monkeypatch)
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "programs"))
     rows = []
     for name in ("first", "second"):
-        forage("train", "ppo", "CartPole-v1", "--steps", "20k", "--seeds", "2", "--directory", tmp_path / name)
+        forage("train", "ppo", "CartPole-v1", "--steps", "20k", "--seeds", "1", "--directory", tmp_path / name)
         lines = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
         rows.append([line.split('"episodes"')[-1] for line in lines])
         files = {file: file.stat().st_mtime_ns for file in (tmp_path / "programs").glob("*.forage-program")}

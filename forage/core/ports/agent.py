@@ -97,7 +97,7 @@ class Agent(Recurrent, Offline, Grouping, Estimating, Lagging):
         """Return `(action, hidden, policy_info)` for one observation: the action, the memory, and data for `learn`."""
 
     def prepare_acting(self, state: State) -> State:
-        """Return the state for `act` in all steps of a rollout; what each step would cut out anew is cut out once."""
+        """Return the state for `act` in the steps of a rollout, with the parts apart that each step would cut out."""
         return state
 
     @abc.abstractmethod

@@ -5,8 +5,8 @@ program. Here a program is found by what decides its text: its name, the classes
 shapes of their arrays, the sources of Forage, and the versions, settings and processor. Numbers of parts are arguments
 of programs, so that runs which differ in them alone share one.
 
-Only the command `forage` does so, in which no code of a person can have replaced a function of Forage, and only where
-all parts are Forage's own: what else a stranger's class calls is not known here.
+Programs of one device alone are kept. Only the command `forage` does so, in which no code of a person can have replaced
+a function of Forage, and only where all parts are Forage's own: what else a stranger's class calls is not known here.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def path_for(name: Any, tree: PyTree[Any], devices: Sequence[jax.Device]) -> Pat
 
     `name`: all that decides the program beside the tree.
     """
-    if (home := folder()) is None:
+    if (home := folder()) is None or len(devices) > 1:
         return None
     avals = [(x.shape, str(x.dtype), getattr(x, "weak_type", False)) for x in map(jax.typeof, jax.tree.leaves(tree))]
     kinds = [(one.platform, one.device_kind, one.id, one.client.platform_version) for one in devices]
@@ -138,15 +138,15 @@ def obtain(path: Path | None, function: Any, arguments: tuple[Any, ...], devices
 
     What JAX has read from its own cache is not kept: XLA does not write all of such a program a second time.
     """
-    if path is not None and (kept := read(path, arguments, devices)) is not None:
+    if path is not None and (kept := read_program(path, arguments, devices)) is not None:
         return kept
     program, is_new = compile_program(function, *arguments)
     if path is not None and is_new:
-        write(path, program)
+        write_program(path, program)
     return program
 
 
-def read(path: Path, arguments: tuple[Any, ...], devices: Sequence[jax.Device]) -> Any:
+def read_program(path: Path, arguments: tuple[Any, ...], devices: Sequence[jax.Device]) -> Any:
     """Return the program that a file keeps; `None` if there is none, or if it cannot be used."""
     try:
         payload, results = pickle.loads(path.read_bytes())
@@ -162,7 +162,7 @@ def read(path: Path, arguments: tuple[Any, ...], devices: Sequence[jax.Device]) 
     return program
 
 
-def write(path: Path, program: Any) -> None:
+def write_program(path: Path, program: Any) -> None:
     """Keep a program in a file, if it can be written out."""
     try:
         payload, _, results = serialize_executable.serialize(program)

@@ -149,7 +149,7 @@ class DeviceRunner:
     def _kept_init(self) -> Any:
         """Return the program of the first state if it is kept on disk: it knows the shapes without a trace."""
         path = self._path("init")
-        return None if path is None else kept_programs.read(path, (self.varied, self._keys), self.devices)
+        return None if path is None else kept_programs.read_program(path, (self.varied, self._keys), self.devices)
 
     def _loop(self) -> Background:
         def prepare() -> tuple[Any, ...]:
