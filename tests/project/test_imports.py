@@ -1,6 +1,7 @@
 """Imports run downward, wings do not know each other, and simple questions are answered without JAX."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -45,25 +46,32 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@functools.cache
 def find_imports(path: Path, at_load: bool) -> set[str]:
     """Return the modules of this project that a file imports: at load, or anywhere except under TYPE_CHECKING."""
-    names: set[str] = set()
+    return {name for name, loads in list_imports(path) if loads or not at_load}
 
-    def visit(node: ast.AST) -> None:
+
+@functools.cache
+def list_imports(path: Path) -> list[tuple[str, bool]]:
+    """Return the modules of this project that a file imports, each with whether it does so at load."""
+    names: list[tuple[str, bool]] = []
+
+    def visit(node: ast.AST, loads: bool) -> None:
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             return
-        if at_load and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            return
+        loads = loads and not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
+            names.extend((alias.name, loads) for alias in node.names)
         if isinstance(node, ast.ImportFrom) and node.module:
             full = {alias: f"{node.module}.{alias.name}" for alias in node.names}
-            names.update(full[alias] if full[alias] in MODULES else node.module for alias in node.names)
+            names.extend((full[alias] if full[alias] in MODULES else str(node.module), loads) for alias in node.names)
         for child in ast.iter_child_nodes(node):
-            visit(child)
+            if not isinstance(child, ast.expr):  # which holds no import
+                visit(child, loads)
 
-    visit(ast.parse(path.read_text()))
-    return {name for name in names if name.partition(".")[0] in ROOTS and "." in name}
+    visit(ast.parse(path.read_text()), True)
+    return [(name, loads) for name, loads in names if name.partition(".")[0] in ROOTS and "." in name]
 
 
 MODULES = modules()
@@ -133,33 +141,36 @@ def test_the_core_and_its_tests_name_no_parts_of_papers():
         assert not {name: named for name, named in found.items() if named}
 
 
-@pytest.mark.parametrize("name", INNER)
-def test_imports_run_downward(name):
-    top = folder(name)
-    assert top in LEVEL, f"{top} has no place in the order of imports"
-    for other in find_imports(MODULES[name], at_load=False):
-        below = folder(other)
-        if below != top:
-            assert LEVEL[below] < LEVEL[top], f"{name} imports {other}, which is not below it"
+def test_imports_run_downward():
+    assert not {folder(name) for name in INNER} - set(LEVEL), "a folder has no place in the order of imports"
+    wrong = []
+    for name in INNER:
+        for other in find_imports(MODULES[name], at_load=False):
+            below, top = folder(other), folder(name)
+            if below != top and not LEVEL[below] < LEVEL[top]:
+                wrong.append(f"{name} imports {other}, which is not below it")
+    assert not wrong
 
 
-@pytest.mark.parametrize("name", [name for name in INNER if folder(name) in WINGS])
-def test_no_wing_imports_another(name):
-    others = {folder(other) for other in find_imports(MODULES[name], at_load=False)} & set(WINGS)
-    assert others <= {folder(name)}
+def imports_of(*folders: str) -> dict[str, set[str]]:
+    """Return the modules in some folders, with what each imports."""
+    return {name: find_imports(MODULES[name], at_load=False) for name in INNER if folder(name) in folders}
 
 
-CORE_ALONE = ("environments", "tasks", "data", "loop")
+def test_no_wing_imports_another():
+    wings = {name: {folder(other) for other in others} & set(WINGS) for name, others in imports_of(*WINGS).items()}
+    assert not {name: found for name, found in wings.items() if not found <= {folder(name)}}
 
 
-@pytest.mark.parametrize("name", [name for name in INNER if folder(name) in CORE_ALONE])
-def test_what_knows_contracts_imports_core_alone(name):
-    others = {
-        other for other in find_imports(MODULES[name], at_load=False) if folder(other) not in (folder(name), "core")
-    }
-    if folder(name) == "environments":  # prompts of a file are rows of data
-        others = {other for other in others if not other.startswith("forage.data.text.")}
-    assert not others
+def test_what_knows_contracts_imports_core_alone():
+    wrong = {}
+    for name, imported in imports_of("environments", "tasks", "data", "loop").items():
+        others = {other for other in imported if folder(other) not in (folder(name), "core")}
+        if folder(name) == "environments":  # prompts of a file are rows of data
+            others = {other for other in others if not other.startswith("forage.data.text.")}
+        if others:
+            wrong[name] = others
+    assert not wrong
 
 
 def family(name: str) -> str:
@@ -167,11 +178,14 @@ def family(name: str) -> str:
     return name.split(".")[2] if name.count(".") > 2 else ""
 
 
-@pytest.mark.parametrize("name", [name for name in INNER if folder(name) == "agents"])
-def test_no_family_of_agents_imports_another(name):
-    others = {other for other in find_imports(MODULES[name], at_load=False) if folder(other) == "agents"}
-    others -= {f"{root}.agents.settings" for root in ROOTS}  # a row is of the family of the agent that it builds on
-    assert {family(other) for other in others} <= {family(name)}
+def test_no_family_of_agents_imports_another():
+    wrong = {}
+    for name, imported in imports_of("agents").items():
+        others = {other for other in imported if folder(other) == "agents"}
+        others -= {f"{root}.agents.settings" for root in ROOTS}  # a row is of the family of the agent that it builds on
+        if not {family(other) for other in others} <= {family(name)}:
+            wrong[name] = others
+    assert not wrong
 
 
 MOST = 25
