@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
+import functools
 import hashlib
 import importlib.machinery
 import importlib.util
@@ -179,8 +180,14 @@ def imported_files() -> set[str]:
     others = (*filter(None, libraries), str(Path(__file__).parents[1]))
     files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     return {
-        str(Path(f).resolve()) for f in files if isinstance(f, str) and f.endswith(".py") and not f.startswith(others)
+        _real_path(f) for f in files if isinstance(f, str) and f.endswith(".py") and not f.startswith(others)
     }
+
+
+@functools.cache
+def _real_path(file: str) -> str:
+    """Return a path without links, found once: each entry that is judged asks about all modules of the process."""
+    return str(Path(file).resolve())
 
 
 def text_of(entry: Entry) -> str:

@@ -53,6 +53,7 @@ def test_words_become_settings(whole_run):
     assert config["agent"]["num_envs"] == 2
 
 
+@pytest.mark.thorough
 def test_quiet_prints_nothing(capsys, tmp_path):
     code, out, err = small.run_command(
         capsys, "train", "ppo", "CartPole-v1", *TINY, "--directory", tmp_path / "run", "--quiet"

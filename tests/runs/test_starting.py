@@ -6,9 +6,11 @@ import small
 from small import differing_files
 
 import forage
+from forage.behaviours.policy import AgentPolicy
 from forage.core import checkpoint
 from forage.core.errors import RunInterrupted
 from forage.core.types import ForageError
+from forage.runs import session
 from forage.runs.run import Run
 
 small.keep_compiled()
@@ -18,19 +20,18 @@ class BegunRunInterrupted(RunInterrupted):
     """Stopped as a person would, so that the directory stays."""
 
 
+def stop_at_once(self):
+    raise BegunRunInterrupted
+
+
 @pytest.fixture(scope="module")
 def parent(tmp_path_factory):
-    return small.train(tmp_path_factory.mktemp("parent") / "run", "dqn", steps=96)
+    return small.train(tmp_path_factory.mktemp("parent") / "run", "dqn", steps=96, behaviour=AgentPolicy(4))
 
 
 def beginning(monkeypatch, directory, parent, **more):
     """Return the first agents, by leaf, of a run that is stopped before its first step."""
-    from forage.runs import session
-
-    def loop(self):
-        raise BegunRunInterrupted
-
-    monkeypatch.setattr(session.Session, "loop", loop)
+    monkeypatch.setattr(session.Session, "loop", stop_at_once)
     with pytest.raises(BegunRunInterrupted):
         forage.train(start_from=parent.directory, directory=directory, display="quiet", evaluation_episodes=2, **more)
     return checkpoint.arrays(Run(directory).checkpoints[0])
@@ -80,12 +81,13 @@ def test_a_run_that_never_began_begins_with_them_again(parent, tmp_path, monkeyp
     assert differing_files(run.checkpoints[-1], again.checkpoints[-1]) == []
 
 
-def test_an_agent_that_goes_on_acts_by_itself_from_its_first_step_on(tmp_path, capsys):
-    small.train(tmp_path / "sac", "sac", steps=64)
-    words = ["train", "sac", "Pendulum-v1", "--from", tmp_path / "sac", "--steps", "32", "--evaluation-episodes", "1"]
+def test_an_agent_that_goes_on_acts_by_itself_from_its_first_step_on(parent, tmp_path, monkeypatch, capsys):
+    """Its parent began with random steps, and so does a run whose words ask for some."""
+    assert parent.config["behaviour"]["random_steps"] == 4
+    monkeypatch.setattr(session.Session, "loop", stop_at_once)
+    words = ["train", "dqn", "CartPole-v1", "--from", parent.directory, "--steps", "32", "--evaluation-episodes", "1"]
     for name, more, steps in (("a", [], 0), ("b", ["--behaviour.random-steps", "5"], 5)):
-        code, _, err = small.run_command(capsys, *words, *more, "--directory", tmp_path / name, "--plain")
-        assert code == 0, err
+        small.run_command(capsys, *words, *more, "--directory", tmp_path / name, "--quiet")
         assert Run(tmp_path / name).config["behaviour"]["random_steps"] == steps
 
 

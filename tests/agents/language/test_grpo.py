@@ -177,8 +177,8 @@ def test_nothing_flows_through_tokens_that_others_wrote():
     # The same answers, with other words after their end and other references.
     junk = jnp.where(experience.observation["reference"] > 0, 7, 9)
     other = experience._replace(observation=experience.observation | {"reference": junk})
-    one = run_learn(agent, state, batch)[0].network
-    two = run_learn(agent, state, batch._replace(experience=other))[0].network
+    learn = jax.jit(lambda batch: agent.learn(state, batch, CLOCK, jax.random.key(1))[0].network)
+    one, two = learn(batch), learn(batch._replace(experience=other))
     assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), one, two))
     lesson = agent.rows(batch)
     assert not np.asarray(lesson.wrote)[np.asarray(experience.action.reshape(lesson.wrote.shape)) == 0].any()
