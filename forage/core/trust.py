@@ -179,9 +179,7 @@ def imported_files() -> set[str]:
     libraries = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     others = (*filter(None, libraries), str(Path(__file__).parents[1]))
     files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    return {
-        _real_path(f) for f in files if isinstance(f, str) and f.endswith(".py") and not f.startswith(others)
-    }
+    return {_real_path(f) for f in files if isinstance(f, str) and f.endswith(".py") and not f.startswith(others)}
 
 
 @functools.cache

@@ -38,7 +38,7 @@ def rollout(**changes: Any) -> Experience:
 
 
 def run_learn(agent: Reinforce, experience: Experience) -> Any:
-    state = agent.init(KEY, SPEC)
+    state = small.at_once(lambda: agent.init(KEY, SPEC))
     batch = Batch(experience, jnp.ones(2), jnp.arange(2))
     return state, *jax.jit(agent.learn)(state, batch, CLOCK, KEY)
 
@@ -69,8 +69,11 @@ def test_the_gradient_is_that_of_the_formula(baseline):
         log_probability = jax.vmap(jax.vmap(one))(experience.observation, experience.action)
         return -jnp.sum(jnp.where(own, weights * log_probability, 0.0)) / own.sum()
 
-    value, gradient = jax.value_and_grad(loss)(state.network)
-    expected, _ = agent.optimiser(agent.learning_rate).step(gradient, state.optimiser, state.network)
+    def step(network):
+        value, gradient = jax.value_and_grad(loss)(network)
+        return value, agent.optimiser(agent.learning_rate).step(gradient, state.optimiser, network)[0]
+
+    value, expected = small.compute(step, state.network)
     for found, wanted in zip(jax.tree.leaves(after.network), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-5)
     assert float(metrics["policy_loss"]) == pytest.approx(float(value), rel=1e-5)

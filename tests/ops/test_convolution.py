@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small import compute
 
 from forage.ops.convolution import convolve_patches, convolve_relu
 from tests.tiers import first
@@ -27,20 +28,35 @@ def test_the_same_as_xla_makes_of_it(height, width, channels, kernel, stride):
     def close(found, expected):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
-    ours = convolve_patches(images, weight, bias, stride, kernel)
-    close(ours, by_xla(images, weight, bias))
-    close(convolve_relu(images, weight, bias, stride, kernel), np.maximum(ours, 0))
-    tilt = jnp.asarray(random.normal(size=ours.shape), jnp.float32)
+    def by_patches(*x):
+        return convolve_patches(*x, stride, kernel)
+
+    def activated(*x):
+        return convolve_relu(*x, stride, kernel)
+
     given = (images, weight, bias)
-    expected = jax.grad(lambda *x: (jax.nn.relu(by_xla(*x)) * tilt).sum(), argnums=(0, 1, 2))(*given)
-    for function in (convolve_relu, lambda *x: jax.nn.relu(convolve_patches(*x))):
-        found = jax.grad(lambda *x, f=function: (f(*x, stride, kernel) * tilt).sum(), argnums=(0, 1, 2))(*given)
-        jax.tree.map(close, found, expected)
+    ours, theirs, above = compute(lambda *x: (by_patches(*x), by_xla(*x), activated(*x)), *given)
+    close(ours, theirs)
+    close(above, np.maximum(ours, 0))
+    tilt = jnp.asarray(random.normal(size=ours.shape), jnp.float32)
+
+    def slopes(*x):
+        ways = (lambda *x: jax.nn.relu(by_xla(*x)), activated, lambda *x: jax.nn.relu(by_patches(*x)))
+        return [jax.grad(lambda *x, f=f: (f(*x) * tilt).sum(), argnums=(0, 1, 2))(*x) for f in ways]
+
+    expected, *found = compute(slopes, *given)
+    for one in found:
+        jax.tree.map(close, one, expected)
 
 
 def test_whole_numbers_are_images_too_and_have_no_gradient():
     images = jnp.arange(2 * 6 * 6, dtype=jnp.uint8).reshape(2, 6, 6, 1)
     weight, bias = jnp.ones((4, 1)), jnp.zeros(1)
-    found = jax.grad(lambda w: convolve_relu(images, w, bias, 2, 2).sum())(weight)
-    expected = jax.grad(lambda w: convolve_relu(images.astype(jnp.float32), w, bias, 2, 2).sum())(weight)
-    np.testing.assert_allclose(found, expected)
+
+    def slopes(weight):
+        return [
+            jax.grad(lambda w, x=x: convolve_relu(x, w, bias, 2, 2).sum())(weight)
+            for x in (images, images.astype(jnp.float32))
+        ]
+
+    np.testing.assert_allclose(*compute(slopes, weight))
