@@ -7,10 +7,8 @@ differently, so that what is skipped is not always the same. FORAGE_TEST_SHAPES:
 compared with their annotations, shapes and all.
 """
 
-import functools
 import gc
 import hashlib
-import itertools
 import os
 import re
 import tempfile
@@ -42,7 +40,6 @@ import jax  # noqa: E402
 import jaxtyping  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
-from jax._src.interpreters import mlir  # noqa: E402
 
 if os.environ.get("FORAGE_TEST_SHAPES"):
     jaxtyping.Array = jax.Array | np.ndarray  # NumPy's arrays do wherever JAX's do
@@ -53,21 +50,6 @@ if os.environ.get("FORAGE_TEST_SHAPES"):
 
 from forage.core import compiling  # noqa: E402
 from forage.loop.device import programs as device  # noqa: E402
-
-
-def share_contexts(make, number=100):
-    """Return `make` for MLIR's contexts, with one context for `number` programs: JAX makes one for each.
-
-    To make one and to load its dialects takes half the time of lowering a small program. A context keeps all that it
-    has seen, so each is dropped in turn.
-    """
-    of_batch, programs = functools.lru_cache(maxsize=1)(lambda batch: make()), itertools.count()
-    return lambda: of_batch(next(programs) // number)
-
-
-# A private function of JAX: a release without it makes a context for every program, and is as right.
-if hasattr(mlir, "make_ir_context") and not os.environ.get("FORAGE_TEST_AS_USED"):
-    mlir.make_ir_context = share_contexts(mlir.make_ir_context)
 
 BEGAN, MINUTES = time.monotonic(), float(os.environ.get("FORAGE_TEST_MINUTES", "inf"))
 
