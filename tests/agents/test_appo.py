@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from check_helpers import check
 from gymnasium import spaces
+from small import at_once
 
 from forage.agents.policy_gradient.appo import APPO
 from forage.agents.policy_gradient.impala import IMPALA, PolicyInfo
@@ -57,24 +58,25 @@ def test_of_a_fresh_rollout_it_learns_what_ppo_does():
 def test_of_an_old_rollout_it_corrects_as_impala_does():
     agent = APPO(**SAME | {"epochs": 1, "minibatches": 1}, clip_rho=1.5)
     impala = IMPALA(discount=0.9, clip_rho=1.5)
-    state = agent.init(prng.key(0), SPEC)._replace(updates=jnp.int32(3))
+    state = at_once(lambda: agent.init(prng.key(0), SPEC)._replace(updates=jnp.int32(3)))
     ratio = jnp.asarray(np.random.default_rng(1).uniform(-1, 1, (8, 4)), jnp.float32)
     own = rollout(PolicyInfo((), jnp.zeros((8, 4))))
-    read = agent.apply_to_rollout(state.network, None, own)
+    read = at_once(lambda: agent.apply_to_rollout(state.network, None, own))
     own = own._replace(policy_info=PolicyInfo((), read.log_probability - ratio))
-    advantage, target = agent.estimates(own, read)
+    estimates = jax.jit(agent.estimates)
+    advantage, target = estimates(own, read)
     seen = ReadByImpala(read.log_probability, ratio, read.value[..., 0], read.next_value[..., 0], ratio)
     expected, weighed = impala.targets(seen, own)
     np.testing.assert_allclose(target[..., 0], expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(advantage[..., 0], weighed, rtol=1e-4, atol=1e-5)
 
     # What it learns from is what others hear that it thinks of a rollout.
-    judged = agent.estimate(state, own)
+    judged = jax.jit(agent.estimate)(state, own)
     np.testing.assert_allclose(judged.advantage, advantage[..., 0], rtol=1e-4, atol=1e-5)
 
     # What another behaviour chose has ratio 1, whatever was noted.
-    others = agent.estimates(own._replace(source=jnp.full((8, 4), GUIDE)), read)
-    fresh = agent.estimates(own._replace(policy_info=PolicyInfo((), read.log_probability)), read)
+    others = estimates(own._replace(source=jnp.full((8, 4), GUIDE)), read)
+    fresh = estimates(own._replace(policy_info=PolicyInfo((), read.log_probability)), read)
     assert (others[0] == fresh[0]).all() and (others[1] == fresh[1]).all()
 
     # The clip is around the policy that the update begins with, and not around the one that acted.

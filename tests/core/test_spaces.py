@@ -98,7 +98,7 @@ def test_what_no_value_travels_in_is_answered_with_what_works(space):
 
 
 def test_each_kind_of_leaf_has_its_encoder():
-    encoded = encoder(jax.random.key(0), MIXED, 1.0)
+    encoded = small.at_once(lambda: encoder(jax.random.key(0), MIXED, 1.0))
     observation = MIXED.sample()
     observation["inner"] = {"number": np.int64(4), "choices": np.array([2, 0])}
     features = encoded(observation)

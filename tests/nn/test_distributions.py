@@ -39,7 +39,7 @@ def test_a_product_sums_over_choices_and_numbers():
 
 def test_samples_of_a_product_have_its_moments_and_may_be_made_from_noise():
     policy = product()
-    drawn = np.asarray(jax.vmap(policy.sample)(jax.random.split(jax.random.key(0), 4000)))
+    drawn = np.asarray(jax.jit(jax.vmap(policy.sample))(jax.random.split(jax.random.key(0), 4000)))
     assert set(drawn[:, 1]) == {0, 1, 2, 3}
     np.testing.assert_allclose(drawn[:, [0, 2, 3]].mean(0), [0.25, 0.5, -1], atol=0.1)
     np.testing.assert_allclose(drawn[:, 2:].std(0), [1, 2], rtol=0.1)

@@ -39,11 +39,15 @@ def network(weight, key=0):
 def test_only_dormant_units_are_drawn_anew():
     old = network(jnp.array([[1.0, -1.0, 2.0], [1.0, -1.0, 2.0]]))  # unit 1 is silent where inputs are positive
     old = equinox.tree_at(lambda n: n.layers[1].bias, old, jnp.array([10.0, 20.0]))  # both are awake
-    fresh = MLP(prng.key(7), (2, 3, 2, 1), "relu")
+    fresh = at_once(lambda: MLP(prng.key(7), (2, 3, 2, 1), "relu"))
     x = jnp.ones((4, 2))
-    layers = units_of(old, old.activations(x), lambda n: n)
-    assert float(share_dormant(layers, 0.0)) == pytest.approx(1 / 5)
-    new, changed = recycle_units(old, fresh, layers, 0.0)
+
+    def recycle(old):
+        layers = units_of(old, old.activations(x), lambda n: n)
+        return share_dormant(layers, 0.0), *recycle_units(old, fresh, layers, 0.0)
+
+    share, new, changed = jax.jit(recycle)(old)
+    assert float(share) == pytest.approx(1 / 5)
 
     expected = np.array(old.layers[0].weight)
     expected[:, 1] = fresh.layers[0].weight[:, 1]

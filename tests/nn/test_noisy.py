@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
+from small import at_once
 
 from forage.agents.q_learning.dqn import DQN
 from forage.agents.q_learning.rainbow import Rainbow
@@ -29,9 +30,9 @@ def test_noise_is_factorised_and_scaled_by_learned_deviations():
 
 
 def test_deviations_are_learned_by_the_noise_that_was_drawn():
-    network = make_noisy(MLP(KEY, (3, 2), "relu"), KEY, 0.5)
-    slope = jax.grad(lambda network: draw_noise(network, KEY)(jnp.ones(3)).sum())(network).layers[0]
-    (drawn,) = draw_noise(network, KEY).layers
+    network = at_once(lambda: make_noisy(MLP(KEY, (3, 2), "relu"), KEY, 0.5))
+    slope = jax.jit(jax.grad(lambda network: draw_noise(network, KEY)(jnp.ones(3)).sum()))(network).layers[0]
+    (drawn,) = at_once(lambda: draw_noise(network, KEY)).layers
     np.testing.assert_allclose(slope.weight, 1.0)
     np.testing.assert_allclose(
         slope.weight_noise, (drawn.weight - network.layers[0].weight) / drawn.weight_noise, rtol=1e-4

@@ -425,13 +425,13 @@ def test_what_cannot_be_written():
 def test_attention_by_hand():
     """Two heads of queries share one of keys: one looks for the token itself, the other for the one before."""
     tiny = Architecture(2, 4, 1, 2, 2, length=8, family="smollm3", key_heads=1, head_size=2, rotated=(False,))
-    network = Transformer(jax.random.key(0), tiny)
+    network = small.at_once(lambda: Transformer(jax.random.key(0), tiny))
     c = math.sqrt(2) / 4 * math.log(3)  # keys of length 2 and queries of 2 c make logits of 0 and log 3
     queries = np.zeros((4, 4), np.float32)
     queries[0, 0] = queries[1, 1] = queries[1, 2] = queries[0, 3] = c
     where = lambda n: (n.table, n.blocks[0].queries.weight, n.blocks[0].keys.weight)  # noqa: E731
     network = equinox.tree_at(where, network, (2 * jnp.eye(2, 4), jnp.asarray(queries), jnp.eye(4, 2)))
-    found = network.attention(jnp.array([[0, 0, 1]]), jnp.array([[False, True, True]]))
+    found = small.compute(network.attention, jnp.array([[0, 0, 1]]), jnp.array([[False, True, True]]))
     assert found.shape == (1, 1, 2, 3, 3)
     np.testing.assert_allclose(found[0, 0, 0, 1:, 1:], [[1, 0], [0.25, 0.75]], rtol=1e-4)
     np.testing.assert_allclose(found[0, 0, 1, 1:, 1:], [[1, 0], [0.75, 0.25]], rtol=1e-4)

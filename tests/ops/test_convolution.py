@@ -31,17 +31,17 @@ def test_the_same_as_xla_makes_of_it(height, width, channels, kernel, stride):
     def by_patches(*x):
         return convolve_patches(*x, stride, kernel)
 
-    def activated(*x):
+    def convolve_and_rectify(*x):
         return convolve_relu(*x, stride, kernel)
 
     given = (images, weight, bias)
-    ours, theirs, above = compute(lambda *x: (by_patches(*x), by_xla(*x), activated(*x)), *given)
+    ours, theirs, above = compute(lambda *x: (by_patches(*x), by_xla(*x), convolve_and_rectify(*x)), *given)
     close(ours, theirs)
     close(above, np.maximum(ours, 0))
     tilt = jnp.asarray(random.normal(size=ours.shape), jnp.float32)
 
     def slopes(*x):
-        ways = (lambda *x: jax.nn.relu(by_xla(*x)), activated, lambda *x: jax.nn.relu(by_patches(*x)))
+        ways = (lambda *x: jax.nn.relu(by_xla(*x)), convolve_and_rectify, lambda *x: jax.nn.relu(by_patches(*x)))
         return [jax.grad(lambda *x, f=f: (f(*x) * tilt).sum(), argnums=(0, 1, 2))(*x) for f in ways]
 
     expected, *found = compute(slopes, *given)

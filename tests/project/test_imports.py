@@ -153,7 +153,7 @@ def test_imports_run_downward():
 
 
 def imports_of(*folders: str) -> dict[str, set[str]]:
-    """Return the modules in some folders, with what each imports."""
+    """Return the modules in some folders, each with its imports."""
     return {name: find_imports(MODULES[name], at_load=False) for name in INNER if folder(name) in folders}
 
 

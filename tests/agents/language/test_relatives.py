@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from resuming_helpers import check_resumed
+from small import compute
 from test_grpo import CLOCK, collect, model, run_learn
 from test_grpo import SMALL as SIZES
 
@@ -116,7 +117,7 @@ def test_a_divergence_moves_the_policy_as_its_estimator_does(name, options, slop
     rows = AnswerRows(tokens, tokens == 0, jnp.asarray(WROTE), first, jnp.ones((2, 3)))
     lesson = LossInputs(rows, jnp.zeros((2, 1)), jnp.ones(2), first, first)
     state = LanguageState(model(), (), model(), jnp.int32(1), jnp.ones(520, bool))
-    found = jax.grad(lambda now: agent.objective(now, state, lesson, jnp.bool_(True))[0])(first + X)
+    found = compute(jax.grad(lambda now: agent.objective(now, state, lesson, jnp.bool_(True))[0]), first + X)
     np.testing.assert_allclose(found, 0.5 * slope * WROTE, atol=1e-6)
 
 
