@@ -232,16 +232,9 @@ def test_rounded_files_learn_like_their_float32_twin(tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "choices",
-    [
-        {"family": "gemma2", "attention_cap": 50.0, "logit_cap": 30.0},
-        {"family": "gpt2", "attention_bias": True, "mlp_bias": True},
-    ],
-    ids=lambda choices: choices["family"],
-)
-def test_other_families_learn_like_their_float32_twins(choices, tmp_path):
-    """`benchmarks/twins.py` has all families."""
+def test_another_family_learns_like_its_float32_twin(tmp_path):
+    """GPT-2; `benchmarks/twins.py` has all families."""
+    choices = {"family": "gpt2", "attention_bias": True, "mlp_bias": True}
     network = Transformer(jax.random.key(0), SMALL._replace(**choices))
     rounded, whole = save_twins(network, "bfloat16", tmp_path)
     twin, all_moved = learn_from(whole)
