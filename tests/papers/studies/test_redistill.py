@@ -17,7 +17,8 @@ from forage_papers.studies import redistill
 def test_right_answers_are_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = TextEnvironment("addition", 4)
     loaded = SimpleNamespace(states=[()], agent=None, environment=lambda rows: environment)
-    heard = AnswerScores(np.array([[1.0, 0.0], [0.0, 0.0]]), *[np.ones((2, 2))] * 2, [["a", "b"], ["c", ""]])  # type: ignore
+    scores = np.array([[1.0, 0.0], [0.0, 0.0]]), *[np.ones((2, 2))] * 2
+    heard = AnswerScores(*scores, [["a", "b"], ["c", ""]], *[np.ones((2, 2, 1), int)] * 2)  # type: ignore
     monkeypatch.setattr(redistill, "Run", lambda directory: None)
     monkeypatch.setattr(redistill.LoadedRun, "from_run", lambda run: loaded)
     monkeypatch.setattr(redistill, "ask", lambda *given, **more: heard)
