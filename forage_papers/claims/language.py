@@ -18,7 +18,6 @@ from forage.nn.transformer import Transformer
 from forage.runs.run import Run
 from forage.studies.claims.played import FOLDER
 from forage.studies.claims.prepared import train_agent
-from forage_papers.studies.conditioned import write_conditioned
 from forage_papers.studies.priming import trace, write_traces
 from forage_papers.studies.redistill import write_answers
 
@@ -36,12 +35,11 @@ def mean_solved(run: Run) -> list[float]:
     return [float(np.mean([row["truth"][number] for row in rows])) for number in range(len(rows[0]["truth"]))]
 
 
-def careless_model(forgotten: float = 0.7, repeated: float = 0.0, updates: int = 6000) -> str:
+def careless_model(forgotten: float = 0.7, updates: int = 6000) -> str:
     """Return the run of a small model that was taught to forget most carries of sums; train it if it is missing.
 
     A transformer of 0.2 million parameters, three layers of width 64, learns from random weights to write worked sums
-    of one to three digits in which each carry is `forgotten` with this probability, and each column is written again
-    with the probability `repeated`, which makes texts longer and no less right. It finds columns and their sums
+    of one to three digits in which each carry is `forgotten` with this probability. It finds columns and their sums
     without mistake, and answers a good third of sums of two and three digits right: what is left to learn from reward
     is to carry, which it does in three of ten columns.
     """
@@ -56,36 +54,71 @@ def careless_model(forgotten: float = 0.7, repeated: float = 0.0, updates: int =
         options={"model": str(start), "learning_rate": 2e-3},
         environment_options={"level": "1-2"},
         evaluation_every=updates,
-        data=careless_sums(forgotten, repeated),
+        data=careless_sums(forgotten),
     )
 
 
-def careless_sums(forgotten: float, repeated: float, count: int = 40_000) -> str:
+def careless_sums(forgotten: float, count: int = 40_000) -> str:
     """Return a file of worked sums of one to three digits with carries forgotten; write it if it is missing."""
-    file = FOLDER / f"careless-{forgotten}-{repeated}-{count}.jsonl"
+    file = FOLDER / f"careless-{forgotten}-{count}.jsonl"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         family, generator, rows = Addition(), np.random.default_rng(0), []
         for number in range(count):
             problem = problem_at(family, number % 3, 0, number)
-            text = careless_sum(problem.data["left"], problem.data["right"], generator, forgotten, repeated)
+            text = careless_sum(problem.data["left"], problem.data["right"], generator, forgotten)
             rows.append({"prompt": problem.prompt + PROMPT_END, "completion": text})
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(file)
 
 
-def careless_sum(left: int, right: int, generator: np.random.Generator, forgotten: float, repeated: float) -> str:
-    """Work out a sum column by column from the right, and forget carries and repeat columns at these rates."""
+def careless_sum(left: int, right: int, generator: np.random.Generator, forgotten: float) -> str:
+    """Work out a sum column by column from the right, and forget each carry with this probability."""
     columns: list[str] = []
     digits, carry = "", 0
     while left or right or not columns:
         total = left % 10 + right % 10 + carry
-        column = f"{left % 10}+{right % 10}{f'+{carry}' if carry else ''}={total}"
-        columns += [column] * (2 if repeated and generator.random() < repeated else 1)
+        columns.append(f"{left % 10}+{right % 10}{f'+{carry}' if carry else ''}={total}")
         left, right = left // 10, right // 10
         digits = f"{total % 10 if left or right else total}{digits}"
         carry = int(total >= 10 and generator.random() >= forgotten)
     return f"{', '.join(columns)}. <answer>{digits}</answer>"
+
+
+def repeating_model(repeated: float = 0.3, updates: int = 6000) -> str:
+    """Return the run of a careless model that also writes columns twice; train it if it is missing.
+
+    As `careless_model`, with each column of its texts `repeated` with this probability, which makes answers longer and
+    no less right.
+    """
+    return train_agent(
+        "sft",
+        "text:addition",
+        updates,
+        options={"model": str(Path(careless_model()).with_name("untaught")), "learning_rate": 2e-3},
+        environment_options={"level": "1-2"},
+        evaluation_every=updates,
+        data=repeating_sums(careless_sums(0.7), repeated),
+    )
+
+
+def repeating_sums(sums: str, repeated: float) -> str:
+    """Return a file of sums with columns repeated; write it if it is missing."""
+    file = FOLDER / f"repeating-{repeated}-{Path(sums).name}"
+    if not file.exists():
+        generator = np.random.default_rng(0)
+        rows = [json.loads(line) for line in Path(sums).read_text().splitlines()]
+        for row in rows:
+            row["completion"] = repeat_columns(row["completion"], generator, repeated)
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(file)
+
+
+def repeat_columns(text: str, generator: np.random.Generator, repeated: float) -> str:
+    """Write each column of a worked sum again with this probability."""
+    columns, answer = text.split(". ")
+    twice = [[column] * (1 + int(generator.random() < repeated)) for column in columns.split(", ")]
+    return f"{', '.join(column for both in twice for column in both)}. {answer}"
 
 
 def traces(prime: str, wrong: bool = False, count: int = 1000) -> str:
@@ -145,12 +178,4 @@ def write_scored(count: int = 1000) -> str:
             text = trace(problem, ("backtracking",), np.random.default_rng(number), wrong)
             rows.append({"prompt": problem.prompt + PROMPT_END, "completion": text, "reward": float(not wrong)})
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(file)
-
-
-def write_with_rewards(count: int = 1000) -> str:
-    """Return a file of the answers of `write_scored` with their rewards in the prompts; write it if it is missing."""
-    file = FOLDER / f"conditioned-{count}.jsonl"
-    if not file.exists():
-        write_conditioned(write_scored(count), file)
     return str(file)

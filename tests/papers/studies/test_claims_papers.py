@@ -49,7 +49,9 @@ def test_sums_with_carries_forgotten_and_columns_repeated() -> None:
     family, generator = Addition(), np.random.default_rng(0)
     for level in range(3):
         problem = problem_at(family, level, 0, 5)
-        said = language.careless_sum(problem.data["left"], problem.data["right"], generator, 0.0, 0.0)
+        said = language.careless_sum(problem.data["left"], problem.data["right"], generator, 0.0)
         assert said == family.solution(problem)
-    assert language.careless_sum(58, 89, generator, 1.0, 0.0) == "8+9=17, 5+8=13. <answer>137</answer>"
-    assert language.careless_sum(7, 8, generator, 1.0, 1.0) == "7+8=15, 7+8=15. <answer>15</answer>"
+    said = language.careless_sum(58, 89, generator, 1.0)
+    assert said == "8+9=17, 5+8=13. <answer>137</answer>" == language.repeat_columns(said, generator, 0.0)
+    twice = "8+9=17, 8+9=17, 5+8=13, 5+8=13. <answer>137</answer>"
+    assert language.repeat_columns(said, generator, 1.0) == twice
