@@ -53,7 +53,17 @@ APART: dict[str, tuple[Draw, Draw, float]] = {
 }
 
 
-def errors(a: Draw, b: Draw, excluded: float, number: int) -> list[float]:
+PAIRED = {
+    "paired: both normal, correlated by 0.8": normal(spread=0.2**0.5),
+    "paired: one exponential more than the other": lambda random, n: random.exponential(size=n) - 1,
+    "paired: the same but for 1 or -1 in a tenth": lambda random, n: (
+        random.choice([-1.0, 1.0], n) * (random.random(n) < 0.1)
+    ),
+}
+"""Differences of paired scores whose mean is 0; the part that both have in common cancels."""
+
+
+def errors(a: Draw, b: Draw, excluded: float, number: int, paired: bool = False) -> list[float]:
     """Return the share of experiments that err at each look, for `excluded` = 0 by a verdict of better or worse."""
     random = np.random.default_rng(0)
     sizes = look_sizes()
@@ -61,7 +71,7 @@ def errors(a: Draw, b: Draw, excluded: float, number: int) -> list[float]:
     for _ in range(number):
         one, other = a(random, sizes[-1]), b(random, sizes[-1])
         for look, seeds in enumerate(sizes):
-            _, low, high = repeated_interval(one[:seeds], other[:seeds])
+            _, low, high = repeated_interval(one[:seeds], other[:seeds], paired=paired)
             if low > 0 or high < 0:
                 found[look] += not excluded
                 break
@@ -77,8 +87,9 @@ def main() -> None:
     number = parser.parse_args().number
     print("| scores | " + " | ".join(map(str, look_sizes())) + " | in all |\n" + "|---" * (len(look_sizes()) + 2) + "|")
     rows = {name: (*sides, 0.0) for name, sides in EQUAL.items()} | APART
+    rows |= {name: (draw, same(0.0), 0.0) for name, draw in PAIRED.items()}
     for name, (a, b, excluded) in rows.items():
-        shares = errors(a, b, excluded, number)
+        shares = errors(a, b, excluded, number, name in PAIRED)
         print(f"| {name} | " + " | ".join(f"{share:.1%}" for share in shares) + f" | {sum(shares):.1%} |", flush=True)
 
 

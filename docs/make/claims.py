@@ -242,9 +242,10 @@ def page(result: dict[str, Any]) -> str:
     lines += table(result, "verdict")
     for one in result.get("also", ()):
         lines += ["", f"By the {one['measured']}, which does not decide:", *table(one, "it would be")]
+    interval_of = "differences of the same seeds (Student's)" if rule.get("paired") else "difference of means (Welch's)"
     said = running.load_claim(name).judged_by or (
         f"{result['treatment']} is ahead of each other arm, {better} of the measure being better, by more than "
-        f"{rule['margin']:g}, with the whole {rule['confidence']:.0%} interval of the difference of means (Welch's)."
+        f"{rule['margin']:g}, with the whole {rule['confidence']:.0%} interval of the {interval_of}."
     )
     said += look_words(result)
     lines += [
@@ -407,8 +408,11 @@ def lost(results: list[dict[str, Any]]) -> tuple[int, list[str], list[str]]:
         if running.load_claim(result["claim"]).judge is None:
             values = arrays({label: arm["values"] for label, arm in result["arms"].items()})
             margin = result["rule"]["margin"] * (1 if result["rule"]["higher"] else -1)
-            mine = values[result["treatment"]]
-            p[result["claim"]] = max(welch_p(mine, values[b], margin) for b in baselines(result))
+            mine, paired = values[result["treatment"]], result["rule"].get("paired", False)
+            p[result["claim"]] = max(
+                welch_p(mine - values[b], np.zeros(len(mine)), margin) if paired else welch_p(mine, values[b], margin)
+                for b in baselines(result)
+            )
     names = sorted(p, key=p.__getitem__)
     within = [p[name] <= 0.05 / (len(p) - rank) for rank, name in enumerate(names)]
     holm = set(names[: within.index(False)] if False in within else names)

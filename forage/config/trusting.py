@@ -63,6 +63,8 @@ def of_environment(id: str) -> Iterator[str]:
         yield f"{rest}:env"
     elif suite in IMPORTING and ":" in rest:
         yield f"{rest.rpartition(':')[0]}:{rest.rpartition(':')[2]}"
+    elif suite == "text":
+        yield from (one for one in rest.split("+") if ":" in one)  # of several families
 
 
 def of_parts(value: Any, name: str = "") -> list[str]:

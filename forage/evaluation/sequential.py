@@ -66,8 +66,12 @@ def repeated_interval(
     b: Float[np.ndarray, " seeds_b"],
     looks: int = LOOKS,
     confidence: float = 0.95,
+    paired: bool = False,
 ) -> tuple[float, float, float]:
     """Compute `mean(a) - mean(b)` and the ends of the interval at one of several looks.
+
+    `paired`: the scores of both sides are of the same seeds in the same order, and what a seed decides is the same on
+    both, so the interval is Student's of the differences a_i - b_i, with n - 1 degrees.
 
     It is Welch's at `look_confidence`, so with a single look that of `welch_difference`. With several, a side with
     fewer than 20 seeds whose scores are all the same, or with a lone one far off, decides nothing yet: the interval is
@@ -76,10 +80,17 @@ def repeated_interval(
     How often it leaves out the truth at some look, of 20,000 experiments with up to 80 seeds of each side, is in
     docs/trust.md (`benchmarks/looks.py`).
     """
-    value, low, high = welch_difference(a, b, look_confidence(looks, confidence))
+    sides = [np.asarray(a), np.asarray(b)]
+    if paired:
+        if len(a) != len(b):
+            raise ForageError(f"Paired scores are as many on both sides, not {len(a)} and {len(b)}.")
+        sides = [sides[0] - sides[1]]
+    value, low, high = welch_difference(
+        sides[0], np.zeros(len(a)) if paired else sides[1], look_confidence(looks, confidence)
+    )
     if looks == 1:
         return value, low, high
-    if any(len(side) < ENOUGH and (np.ptp(side) == 0 or outlier(side) is not None) for side in map(np.asarray, (a, b))):
+    if any(len(side) < ENOUGH and (np.ptp(side) == 0 or outlier(side) is not None) for side in sides):
         return value, -math.inf, math.inf
     return value, low, high
 

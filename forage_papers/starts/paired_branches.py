@@ -23,7 +23,7 @@ class PairedBranches(Branches):
     `srpo_wrong_sample_max_num` of 1 and 4 prefixes of each in `run_srpo_v6_adv.sh`).
     """
 
-    example: ClassVar[str] = "forage train fr3e text:countdown --env.branches true --stems 2 --rollout-length 9"
+    example: ClassVar[str] = "see fr3e, which takes them with --stems 2 --rollout-length 9"
 
     def __check_init__(self):
         if self.prefixes % (2 * self.times):

@@ -244,6 +244,13 @@ def test_a_file_of_settings_that_a_person_names_is_theirs(config, evil):
     assert arguments_of("mine.json", change(config, ("environment", "id"), f"{evil}:Env"))
 
 
+def test_families_and_games_of_a_stored_run_are_its_makers_code():
+    for named, own in (("count.py:Count", 1), ("pkg.games:Maze", 1), ("addition+a.py:A+b.py:B", 2), ("addition", 0)):
+        found = trusting.code_in({"environment": {"id": f"text:{named}"}})
+        assert found == [one for one in named.split("+") if ":" in one] and len(found) == own
+    assert trusting.code_in({"environment": {"id": "text:prompts.jsonl"}}) == []
+
+
 def test_tools_of_a_stored_run_are_its_makers_code(home):
     code = f"import pathlib\npathlib.Path({str(home / 'RAN')!r}).touch()\n"
     (home / "deeds.py").write_text(f'{code}def wait(text: str) -> str:\n    "Wait."\n')

@@ -27,6 +27,19 @@ def test_the_interval_is_welchs_at_the_level_of_a_look():
     assert look_sizes() == (5, 10, 20, 40, 80)
 
 
+def test_paired_scores_are_judged_by_their_differences():
+    """Differences 1, 2, 3: mean 2, deviation 1, so 2 +- 4.3027 / sqrt(3) with 2 degrees at 95 %."""
+    a, b = np.array([101.0, 52.0, 3.0]), np.array([100.0, 50.0, 0.0])
+    half = 4.302653 / math.sqrt(3)
+    assert repeated_interval(a, b, looks=1, paired=True) == pytest.approx((2.0, 2 - half, 2 + half))
+    assert repeated_interval(a, b, looks=1)[1] < -100
+    # Equal sides do not count here, equal differences do.
+    assert repeated_interval(np.arange(5.0) + 1, np.arange(5.0), paired=True)[1:] == (-math.inf, math.inf)
+    assert np.isfinite(repeated_interval([1.0, 2, 4, 5, 9], [0.0] * 5, paired=True)[1])
+    with pytest.raises(ForageError, match="as many on both sides, not 3 and 2"):
+        repeated_interval(a, b[:2], paired=True)
+
+
 @pytest.mark.parametrize("side", [[500.0], [3.0, 3.1, 2.9, 3.05, 90.0]])
 def test_scores_without_spread_or_with_a_lone_one_wait_for_twenty_seeds(side):
     other = np.arange(5.0)

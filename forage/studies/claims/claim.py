@@ -76,9 +76,9 @@ class Rule(NamedTuple):
     """The rule by which a verdict follows from the numbers.
 
     The effect is the treatment's mean over seeds less the baseline's (the other way round where lower is better), with
-    the interval of one of `looks` looks (`repeated_interval`; with one look it is Welch's). The claim holds where the
-    whole interval lies above `margin` and fails where it lies below. Where the margin is 0 and the interval lies within
-    `same` on both sides, there is no difference. Otherwise, the claim is undecided.
+    the interval of one of `looks` looks (`repeated_interval`; with one look it is Welch's, or Student's of paired
+    seeds). The claim holds where the whole interval lies above `margin` and fails where it lies below. Where the margin
+    is 0 and the interval lies within `same` on both sides, there is no difference. Otherwise, the claim is undecided.
     """
 
     margin: float = 0.0
@@ -86,6 +86,7 @@ class Rule(NamedTuple):
     confidence: float = 0.95  # of all looks together
     looks: int = 1  # the most numbers of seeds at which it is judged
     same: float = 0.0  # the largest effect, up or down, that is no difference; 0: every effect is one
+    paired: bool = False  # a seed decides the same in all arms, so its differences are judged
 
     def at_a_look(self) -> Rule:
         """Return the rule of a single look, with the confidence of its interval."""
@@ -189,7 +190,7 @@ def compare_arms(claim: Claim, values: Mapping[str, np.ndarray]) -> list[Effect]
         better, worse = values[claim.treatment], values[baseline]
         if not rule.higher:
             better, worse = worse, better
-        value, low, high = repeated_interval(better, worse, rule.looks, rule.confidence)
+        value, low, high = repeated_interval(better, worse, rule.looks, rule.confidence, rule.paired)
         found.append(Effect(baseline, value, low, high, rule.verdict(low, high)))
     return found
 

@@ -14,7 +14,7 @@
     measured = "return"                # the measure in words
     reach = [-1200.0, -150.0]          # the measure of an arm that learns nothing, and of one that has learned
     also = [{measure = "area", measured = "return over training", higher = true}]  # shown, and decides nothing
-    rule = {margin = 0.0, higher = true, confidence = 0.95}
+    rule = {margin = 0.0, higher = true, confidence = 0.95, paired = false}  # paired: differences of equal seeds
     judge = "offline:judge_loss"       # a function in place of differences of means
     judged_by = "..."                  # its rule in words
     laptop = {steps = 100_000, seeds = "1000-1009"}  # of each arm; these seeds by default

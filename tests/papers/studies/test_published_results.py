@@ -161,8 +161,7 @@ class Repository:
     def commit(self):
         self.git("add", ".")
         self.git("commit", "--quiet", "--message", "a")
-        for one in (published.commits, published.experiment_at, published.settings_of_file):
-            one.cache_clear()
+        forget_history()
         return self.git("rev-parse", "HEAD")
 
     def result(self, commit, seeds=(1, 2), **more):
@@ -182,7 +181,13 @@ def begin(tmp_path, monkeypatch):
         monkeypatch.setattr(published, "bridge", lambda: {"commit": "", "gone": [], "claims": {}})
         return Repository(tmp_path, files)
 
-    return make
+    yield make
+    forget_history()  # of that repository, or the next test of the process reads it as this one's
+
+
+def forget_history():
+    for one in (published.commits, published.experiment_at, published.settings_of_file):
+        one.cache_clear()
 
 
 @pytest.fixture

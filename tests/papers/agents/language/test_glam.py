@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from resuming_helpers import check_resumed
 from test_grpo import collect, model, run_learn
 
 from forage.config.resolve import resolve
@@ -67,3 +68,9 @@ def test_texts_are_scored_written_and_recognised():
     np.testing.assert_allclose(lesson.old[wrote], kept[wrote], rtol=1e-4)
     after, metrics, _ = run_learn(agent, state, batch)
     assert metrics["moved"] < 1e-5 and not jnp.array_equal(after.network.table, state.network.table)
+
+
+@pytest.mark.thorough
+def test_resumed_is_as_if_never_stopped(tmp_path):
+    agent = setup_of(rollout_length=4).learner().agent
+    check_resumed(tmp_path, agent, "text:guess", 32, 64, environment_options={"response": 12})

@@ -39,12 +39,6 @@ def test_resumed_is_as_if_never_stopped(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_token_that_is_paid_is_written():
-
-    pass
-
-
-@pytest.mark.thorough
 def test_texts_are_written_by_the_first_policy_and_the_lower_q():
     agent, spec = ILQL(model=model()), setup_of().learner().spec
     state = agent.init(jax.random.key(0), spec)

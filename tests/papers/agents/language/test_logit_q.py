@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from resuming_helpers import check_resumed
 from test_grpo import collect, model, run_learn
 
 from forage.config.resolve import resolve
@@ -53,3 +54,11 @@ def test_an_update_moves_values_towards_rewards():
         state, metrics, _ = run_learn(agent, state, batch)
         losses.append(float(metrics["q_loss"]))
     assert losses[-1] < losses[0] / 2 and metrics["length"] == 1
+
+
+@pytest.mark.thorough
+def test_resumed_is_as_if_never_stopped(tmp_path):
+    given = {"tries": 3, "response": 1}
+    options = {"model": model(), "num_envs": 8, "learning_rate": 1e-2}
+    setup = resolve("logit-q", GRAPH, environment_options=given, agent_options=options, steps=64, seeds=[0])
+    check_resumed(tmp_path, setup.learner().agent, GRAPH, 48, 96, environment_options=given)

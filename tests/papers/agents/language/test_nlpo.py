@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from resuming_helpers import check_resumed
 from test_grpo import SMALL, collect, model, run_learn
 
 from forage.config.resolve import resolve
@@ -48,3 +49,10 @@ def test_sampler_and_learner_are_one_distribution_over_allowed_tokens():
         after, _, _ = run_learn(agent, state._replace(rollouts=jnp.int32(rollouts)), batch)
         same = jax.tree.map(lambda a, b: bool(jnp.array_equal(a, b)), after.mask, state.network)
         assert jax.tree.all(same) == renewed
+
+
+@pytest.mark.thorough
+def test_resumed_is_as_if_never_stopped(tmp_path):
+    options = {"model": model(), "num_envs": 8, "minibatches": 1, "epochs": 1, "mask_interval": 2}
+    setup = resolve("nlpo", "text:addition", agent_options=options, steps=64, seeds=[0])
+    check_resumed(tmp_path, setup.learner().agent, "text:addition", 24, 40)
