@@ -126,9 +126,11 @@ class TextSet(DataSet):
 
     def unlike_prompts(self, end: str, name: str) -> list[str]:
         """Warn that no prompt of the file has the text behind it that an environment's prompts have."""
+        if not end:
+            return []
         rows = read_rows(Path(self.file).expanduser(), self.row_kinds, self.reader).rows
         prompts = [row["prompt"] for row in rows if isinstance(row.get("prompt"), str)]
-        if not end or not prompts or any(prompt.endswith(end) for prompt in prompts):
+        if not prompts or any(prompt.endswith(end) for prompt in prompts):
             return []
         return [
             f"no prompt of {self.file} ends with {end!r}, as all of {name} do, so the policy is asked there in other "
