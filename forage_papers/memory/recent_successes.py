@@ -13,7 +13,7 @@ from forage.core.ports import ActContext, Agent, Environment, Memory
 from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Replay, Spec
-from forage_papers.memory.successes import KeptSuccesses, blank, keep_good
+from forage_papers.memory.successes import KeptSuccesses, blank, check_turns, keep_good
 
 
 class RecentSuccesses(Memory):
@@ -66,12 +66,7 @@ class RecentSuccesses(Memory):
                 f"RecentSuccesses keeps {self.capacity} episodes, of which {self.size} are drawn and a rollout may add "
                 f"{agent.num_envs}; give a capacity of {max(self.size, agent.num_envs)} or more."
             )
-        rows = (agent.num_envs + self.size) * agent.rollout_length
-        if rows % getattr(agent, "minibatches", 1):
-            raise ForageError(
-                f"With {self.size} successes there are {rows} turns to learn from, which minibatches does not divide; "
-                f"give another size."
-            )
+        check_turns(agent, self.size, "successes")
 
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None

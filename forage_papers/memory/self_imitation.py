@@ -13,7 +13,7 @@ from forage.core.ports import ActContext, Agent, Environment, Memory
 from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Replay, Spec
-from forage_papers.memory.successes import blank
+from forage_papers.memory.successes import blank, check_turns
 
 
 class GoodEpisodes(NamedTuple):
@@ -94,12 +94,7 @@ class SelfImitation(Memory):
                 f"A rollout has {agent.num_envs // self.group_size} groups, and SelfImitation looks at {self.history}; "
                 f"give a longer history."
             )
-        rows = (agent.num_envs + self.size) * agent.rollout_length
-        if rows % getattr(agent, "minibatches", 1):
-            raise ForageError(
-                f"With {self.size} replayed episodes there are {rows} turns to learn from, which minibatches does not "
-                f"divide; give another size."
-            )
+        check_turns(agent, self.size, "replayed episodes")
 
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None

@@ -137,6 +137,16 @@ def keep_good(state: KeptSuccesses, rollout: Experience, success: float) -> Kept
     return KeptSuccesses(episodes, state.count + good.sum(), state.last)
 
 
+def check_turns(agent: Agent, size: int, what: str) -> None:
+    """Raise `ForageError` if the minibatches of an agent do not divide a rollout's turns with `size` more episodes."""
+    rows = (agent.num_envs + size) * agent.rollout_length
+    if rows % getattr(agent, "minibatches", 1):
+        raise ForageError(
+            f"With {size} {what} there are {rows} turns to learn from, which minibatches does not divide; give another "
+            f"size."
+        )
+
+
 def blank(example: Experience, size: int, length: int) -> Experience:
     """Return empty room for `size` episodes, leaves `episode time ...`."""
     return jax.tree.map(lambda x: jnp.zeros((size, length, *x.shape), x.dtype), example)
