@@ -84,10 +84,10 @@ def show(name: str) -> None:
 
 def show_claims(name: str) -> None:
     """Print the papers' claims about a part, each with the command that tests it."""
-    from forage.studies.claims import of_part, statement
+    from forage.studies.claims import of_part
 
-    for claim in of_part(name):
-        print(fill_columns("claim ", statement(claim)), f"       forage claim {claim}", sep="\n")
+    for claim, statement in of_part(name).items():
+        print(fill_columns("claim ", statement), f"       forage claim {claim}", sep="\n")
 
 
 def own_part(name: str) -> list[tuple[str, str]]:
@@ -100,8 +100,9 @@ def own_part(name: str) -> list[tuple[str, str]]:
 
 def show_wrapper(name: str) -> None:
     from forage.config.help.describing import own_lines
+    from forage.config.help.outlines import class_to_describe
 
-    cls = registry.wrapper_class(name)
+    cls: Any = class_to_describe(registry.WRAPPERS[name])
     print(f"{name}: wrapper\n")
     print(inspect.cleandoc(cls.__doc__ or ""))
     fields = registry.wrapper_fields(cls)

@@ -11,16 +11,17 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from forage.config.packages import package_of
 from forage.core.errors import ForageError, check_path
 from forage.core.loading import LazyModule
 from forage.core.ranges import Range, declared_range
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from forage.core import schedule
 else:
+    np = LazyModule("numpy")  # help needs none
     schedule = LazyModule("forage.core.schedule")  # it loads JAX
 
 INFINITE = math.inf

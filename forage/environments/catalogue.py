@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -224,3 +225,22 @@ SUITES: Mapping[str, Suite] = {
         example="CartpoleBalance",
     ),
 }
+
+
+SIZED = re.compile(r"deepsea-(\d+)", re.IGNORECASE)
+"""Ids of DeepSea with its size in its name."""
+
+
+def native_id(id: str) -> str | None:
+    """Return the id of a native environment in its proper spelling; `None` for any other id."""
+    if match := SIZED.fullmatch(id):
+        return f"DeepSea-{int(match[1])}"
+    return next((name for name in NATIVE if name.lower() == id.lower() and name != "DeepSea-N"), None)
+
+
+def native_entry(name: str) -> Entry:
+    """Return the row of a native environment by its id, with the size that its name gives."""
+    if match := SIZED.fullmatch(name):
+        row = NATIVE["DeepSea-N"]
+        return row._replace(fields={**row.fields, "size": int(match[1])})
+    return NATIVE[name]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from forage.core.errors import did_you_mean
 from forage.core.ranges import check_all_declared
 from forage.core.types import ForageError, Spec
-from forage.environments.catalogue import NATIVE, SUITES, Suite
+from forage.environments.catalogue import NATIVE, SIZED, SUITES, Suite, native_entry, native_id
 
 if TYPE_CHECKING:
     from forage.core.host import HostEnvironment
@@ -30,9 +30,6 @@ class ListRow(NamedTuple):
     id: str
     kind: str  # native, the suite's prefix, or your own
     description: str
-
-
-SIZED = re.compile(r"deepsea-(\d+)", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,12 +165,10 @@ def make(id: str, /, **options: Any) -> Environment | HostFactory:
     if not isinstance(id, str):
         raise ForageError(f"An environment's id is a text such as CartPole-v1, not a {type(id).__name__}.")
     name = canonical_id(id)
-    if match := SIZED.fullmatch(name):
-        if "size" in options:
+    if native_id(name):
+        if SIZED.fullmatch(name) and "size" in options:
             raise ForageError(f"{name} has its size in its name; DeepSea-{options['size']} is the other one.")
-        return _make_native(name, NATIVE["DeepSea-N"], {"size": int(match[1])}, options)
-    if name in NATIVE:
-        return _make_native(name, NATIVE[name], {}, options)
+        return _make_native(name, native_entry(name), options)
     prefix, _, rest = name.partition(":")
     if prefix in SUITES:
         if SUITES[prefix].host:
@@ -192,11 +187,8 @@ def make(id: str, /, **options: Any) -> Environment | HostFactory:
 
 def canonical_id(id: str) -> str:
     """Return the id in its proper spelling (`minatar:Breakout` for `MINATAR:breakout`); `ForageError` if unknown."""
-    if match := SIZED.fullmatch(id):
-        return f"DeepSea-{int(match[1])}"
-    spelled = {name.lower(): name for name in NATIVE if name != "DeepSea-N"}
-    if id.lower() in spelled:
-        return spelled[id.lower()]
+    if native := native_id(id):
+        return native
     prefix, colon, rest = id.partition(":")
     if not colon or prefix.lower() in {name.partition(":")[0].lower() for name in NATIVE if ":" in name}:
         raise _unknown_id(id)
@@ -259,10 +251,10 @@ def find_module(name: str) -> bool:
     return importlib.util.find_spec(name) is not None or Path(name).with_suffix(".py").exists()
 
 
-def _make_native(name: str, entry: Entry, fields: Mapping[str, Any], options: Mapping[str, Any]) -> Environment:
+def _make_native(name: str, entry: Entry, options: Mapping[str, Any]) -> Environment:
     cls = _load(entry.target)
     _check_options(name, cls, options)
-    environment = _call(name, cls, {**entry.fields, **fields}, options)
+    environment = _call(name, cls, entry.fields, options)
     check_all_declared(environment, name)
     if entry.keep:
         return _load("wrappers:SelectEntries")(environment, entry.keep)

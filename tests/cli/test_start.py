@@ -12,6 +12,7 @@ SLOW = ("jax", "scipy", "matplotlib", "gymnasium")
 HELP = [["--help"], *([command, "--help"] for command in COMMANDS)]
 OTHER = [["list"], ["list", "rewards"], ["--version"], ["completion", "--line", "forage show "], ["runs", "docs"]]
 OTHER += [["show", "ppo"], ["show", "redq"], ["train", "ppo", "--help"], ["tune", "sac", "--help"]]
+OTHER += [["show", "frame-stack"], ["train", "ppo", "CartPole-v1", "--help"], ["train", "minatar:Breakout", "--help"]]
 
 
 @pytest.mark.parametrize("commands", [HELP, OTHER], ids=["help", "lists"])

@@ -175,7 +175,7 @@ def test_claims_of_packages(tmp_path, monkeypatch):
         with pytest.warns(UserWarning, match=r"The claims of .*worse.toml are left out: "):
             assert claims.names() == ["swing", "third"]
         assert claims.claim_row("swing").package == "package_of_claims_1"
-        assert claims.of_part("swing") == ["swing", "third"] and claims.of_part("pair") == ["third"]
+        assert list(claims.of_part("swing")) == ["swing", "third"] and claims.of_part("pair") == {"third": "Third."}
         assert claims.statement("third") == "Third."
         with pytest.raises(ForageError, match=r"Unknown claim 'swng'. Did you mean 'swing'"):
             claims.claim_row("swng")

@@ -12,7 +12,7 @@ from typing import Any
 
 from forage.config import options, part_options, registry
 from forage.config.help import declared
-from forage.config.help.outlines import class_to_describe, part_to_describe
+from forage.config.help.outlines import USUAL, arguments_of, class_to_describe, outline, part_to_describe
 from forage.config.options import columns, hyphens
 from forage.config.ranges import range_words
 from forage.core.ranges import declared_range
@@ -45,8 +45,38 @@ def option_line(option: str, default: Any, meaning: str) -> list[str]:
     return [lines[0].rstrip(), *lines[1:], *(" " * LEFT + line for line in more)]
 
 
+def native_options(name: str) -> Iterator[tuple[str, Any, str]] | None:
+    """Return the name, value and meaning of each option of a native environment, without importing it.
+
+    `None` for other environments, and for those that have to be imported.
+    """
+    from forage.environments.catalogue import native_entry, native_id
+
+    if (native := native_id(name)) is None:
+        return None
+    entry = native_entry(native)
+    given, target = entry.fields, f"forage.environments.{entry.target}"
+    if (arguments := arguments_of(target)) is not None:
+        return ((option, value, "") for option, value in (arguments | dict(given)).items())
+    cls = outline(target)
+    if cls is None or hasattr(cls, "__post_init__"):
+        return None  # what it computes from options is shown as an option's value
+    fields = part_options.fields(cls)
+    return ((field.name, given.get(field.name, field.default), field_meaning(cls, field)) for field in fields)
+
+
+def field_meaning(cls: type, field: part_options.Field) -> str:
+    """Return the meaning of an environment's field, with the range that its class declares."""
+    allowed = declared_range(cls, field.name)
+    return (f"{field.help} ({allowed.words()})" if allowed else field.help).strip()
+
+
 def environment_lines(name: str) -> Iterator[str]:
     """Yield a line for each option of an environment; raise `ForageError` if there is no such environment."""
+    if (native := native_options(name)) is not None:
+        for option, value, meaning in native:
+            yield from option_line(f"--env.{hyphens(option)}", value, meaning)
+        return
     from forage.environments import make
     from forage.environments.registry import maker_of
 
@@ -58,9 +88,8 @@ def environment_lines(name: str) -> Iterator[str]:
             yield from option_line(f"--env.{hyphens(option)}", value, "")
     elif part_options.is_a(type(made), "Environment"):
         for field in part_options.fields(type(made)):
-            allowed = declared_range(type(made), field.name)
-            meaning = f"{field.help} ({allowed.words()})" if allowed else field.help
-            yield from option_line(f"--env.{hyphens(field.name)}", getattr(made, field.name), meaning.strip())
+            meaning = field_meaning(type(made), field)
+            yield from option_line(f"--env.{hyphens(field.name)}", getattr(made, field.name), meaning)
     elif getattr(made, "id", "").startswith("text:"):
         from forage.environments.text.environment import TextEnvironment
 
@@ -91,10 +120,15 @@ def ports() -> list[str]:
 def training_help(command: str, positional: list[str], words: options.Words) -> str:
     """Return the help of `forage train` or `tune` about the agent, the environment and the ports that are named."""
     agent, environment = positional[0], positional[1] if len(positional) > 1 else None
-    if command == "train" and environment is None and ":" not in agent and registry.target_of("agent", agent) is None:
-        from forage.environments import canonical_id
+    if command == "train" and environment is None and registry.target_of("agent", agent) is None:
+        from forage.environments.catalogue import SUITES, native_id
 
-        agent, environment = "", canonical_id(agent)
+        if native := native_id(agent):
+            agent, environment = "", native
+        elif ":" not in agent or agent.partition(":")[0].lower() in SUITES:
+            from forage.environments import canonical_id
+
+            agent, environment = "", canonical_id(agent)
     lines = [f"forage {command} {' '.join(word for word in (agent, environment or 'ENVIRONMENT') if word)} [OPTIONS]"]
     if agent:
         cls = part_to_describe("agent", agent)
@@ -111,15 +145,28 @@ def training_help(command: str, positional: list[str], words: options.Words) -> 
 
 def port_lines(agent: str, words: options.Words) -> Iterator[str]:
     """Yield the options of the part at each port: the named one, else the default."""
-    from forage.config.defaults import usual_parts
-
-    usual = usual_parts(registry.part_class("agent", agent)())
+    usual = usual_names(agent)
     for port in ports():
-        name = str(words[port]) if port in words else registry.part_name(usual[port])
+        name = str(words[port]) if port in words else usual[port]
         lines = list(option_lines(part_to_describe(port, name), f"{port}."))
         if lines:
             why = "" if port in words else ", which is used unless another is named"
             yield from ("", f"options of --{port} {name}{why}", *lines)
+
+
+def usual_names(agent: str) -> dict[str, str]:
+    """Return the name of an agent's default part at each port."""
+    cls: Any = part_to_describe("agent", agent)
+    found = [getattr(cls, name) for name in USUAL]
+    if any(not isinstance(one, str | bool) for one in found):  # properties, which follow from options
+        from forage.config.defaults import usual_parts
+
+        usual = usual_parts(registry.part_class("agent", agent)())
+        return {port: registry.part_name(part) for port, part in usual.items()}
+    behaviour, memory, starts, on_policy = found
+    memory = memory or ("rollout" if on_policy else "uniform")
+    names = {"behaviour": behaviour, "rewards": "environment", "memory": memory, "tasks": "same"}
+    return names | {"starts": starts or "reset"}
 
 
 def docstrings(cls: type) -> str:

@@ -13,6 +13,7 @@ import builtins
 import dataclasses
 import functools
 import importlib
+import inspect
 import types
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -22,7 +23,9 @@ from forage.config.help import declared
 from forage.config.part_options import needs_words
 from forage.core.settings import make_class
 
-DECLARATIONS = ("example", "own_choices", "needs", "ranges", "on_host", "unscheduled")
+USUAL = ("usual_behaviour", "usual_memory", "usual_starts", "on_policy")
+"""Names in an agent's class that its default parts follow from."""
+DECLARATIONS = ("example", "own_choices", "needs", "ranges", "on_host", "unscheduled", *USUAL)
 """Names in a class, besides its fields, that an outline has."""
 LIGHT = ("forage.core.ranges", "forage.core.ports.needs", "forage.core.types")
 """Modules of Forage that are imported for the names in declarations, as they load no JAX."""
@@ -51,6 +54,25 @@ def outline(target: str) -> type | None:
 def class_to_describe(target: str) -> type:
     """Return a class for help about it: its outline, or itself if it has none."""
     return outline(target) or registry.load(target)
+
+
+def arguments_of(target: str) -> dict[str, Any] | None:
+    """Return the arguments of the function that `module:name` names, with their defaults.
+
+    `None` for a class, and for a function with defaults that have to be computed.
+    """
+    module, _, name = target.partition(":")
+    found = declared.definition(module, name)
+    if not isinstance(found, ast.FunctionDef) or found.args.vararg or found.args.kwarg or found.args.posonlyargs:
+        return None
+    given = found.args
+    missing = [None] * (len(given.args) - len(given.defaults))
+    pairs = zip((*given.args, *given.kwonlyargs), (*missing, *given.defaults, *given.kw_defaults), strict=True)
+    names = ModuleNames(module)
+    try:
+        return {one.arg: inspect.Parameter.empty if node is None else names.evaluate(node) for one, node in pairs}
+    except Exception:  # as in `outline`
+        return None
 
 
 def part_to_describe(port: str, name: str) -> type:
@@ -101,6 +123,8 @@ def class_namespace(module: str, found: ast.ClassDef) -> dict[str, Any]:
         if isinstance(node, ast.FunctionDef):
             # Its source stands for a method, so that it can be seen whether a class overrides it.
             result[node.name] = names.compile_function(node) if node.name in DECLARATIONS else node
+            if node.name == "__init__":
+                result["__post_init__"] = node  # `dataclass` replaces the other one
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
             result[name] = names.evaluate(node.value, result) if name in DECLARATIONS else node
@@ -178,7 +202,7 @@ class ModuleNames(Mapping[str, Any]):
                 given["default_factory"] = lambda value=value: value
             elif keyword.arg in ("default", "default_factory", "kw_only"):
                 given[keyword.arg] = self.evaluate(keyword.value, known)
-            elif keyword.arg != "converter":
+            elif keyword.arg not in ("converter", "init", "repr"):
                 raise UnreadableError(f"{self.module} has a field with {keyword.arg}")
         return dataclasses.field(**given)
 

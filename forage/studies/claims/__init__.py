@@ -5,7 +5,7 @@ claim, in a file of TOML for each theme. `rows.py` explains a row, and `claim.py
 """
 
 from forage.core.errors import ForageError, nearest
-from forage.studies.claims.rows import Row, find_rows
+from forage.studies.claims.rows import Row, find_rows, rows_about
 
 
 def names() -> list[str]:
@@ -25,7 +25,6 @@ def statement(name: str) -> str:
     return str(claim_row(name).table.get("statement", ""))
 
 
-def of_part(name: str) -> list[str]:
-    """Return the names of the claims about a part: that of its own name first, then those that list it."""
-    found = [claim for claim, row in find_rows().items() if name in row.table.get("parts", [claim])]
-    return sorted(found, key=lambda claim: claim != name)
+def of_part(name: str) -> dict[str, str]:
+    """Return the statement of each claim about a part: that of its own name first, then those that list it."""
+    return {claim: str(row.table.get("statement", "")) for claim, row in rows_about(name).items()}

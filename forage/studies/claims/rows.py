@@ -50,6 +50,7 @@ from __future__ import annotations
 import functools
 import importlib
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -86,9 +87,7 @@ def find_rows() -> dict[str, Row]:
     found: dict[str, Row] = {}
     for package in folders():
         here: dict[str, Row] = {}
-        for file in sorted(
-            file for path in importlib.import_module(package).__path__ for file in Path(path).glob("*.toml")
-        ):
+        for file in files_of(package):
             try:
                 tables = parse_rows(file.read_text())
             except tomllib.TOMLDecodeError as error:
@@ -102,6 +101,38 @@ def find_rows() -> dict[str, Row]:
                 here.setdefault(name, Row(name, file, package, table))
         found = here | found
     return dict(sorted(found.items()))
+
+
+def rows_about(part: str) -> dict[str, Row]:
+    """Return the row of each claim that lists a part, or has its name, as `find_rows` does.
+
+    Parses the tables that name the part alone: to parse all of them takes longer than the rest of a part's description.
+    """
+    found: dict[str, Row] = {}
+    for package in folders():
+        here: dict[str, Row] = {}
+        for file in files_of(package):
+            for text in re.split(r"^(?=\[[\w-]+\])", file.read_text(), flags=re.MULTILINE):
+                if part in text:
+                    try:
+                        tables = parse_rows(text)
+                    except tomllib.TOMLDecodeError:  # such as of a text with a line in brackets
+                        return select_rows(find_rows(), part)
+                    for name, table in tables.items():
+                        here.setdefault(name, Row(name, file, package, table))
+        found = here | found
+    return select_rows(dict(sorted(found.items())), part)
+
+
+def select_rows(rows: Mapping[str, Row], part: str) -> dict[str, Row]:
+    """Return the rows about a part: that of its own name first, then those that list it."""
+    found = [name for name, row in rows.items() if part in row.table.get("parts", [name])]
+    return {name: rows[name] for name in sorted(found, key=lambda name: name != part)}
+
+
+def files_of(package: str) -> list[Path]:
+    """Return the files of claims of a package."""
+    return sorted(file for path in importlib.import_module(package).__path__ for file in Path(path).glob("*.toml"))
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from forage.environments.text.families.addition import Addition
 from forage.environments.text.sets import problem_at
 from forage.studies.claims import names, of_part, running
 from forage.studies.claims.claim import late
-from forage.studies.claims.rows import find_rows
+from forage.studies.claims.rows import find_rows, rows_about, select_rows
 from forage_papers.claims import language
 
 small.keep_compiled()
@@ -23,9 +23,11 @@ def test_a_measure_is_told_from_others_by_what_it_says():
 
 def test_parts_have_the_claims_that_list_them():
     of_ppo = ["bang-bang", "central-critic", "gae-lambda", "lstm", "ppo-clip", "ppo-epochs", "recurrence"]
-    assert of_part("ppo") == of_ppo
-    assert of_part("iql") == ["iql", "action-free", "transported-rewards"]  # its own name first
-    assert of_part("rlpd") == of_part("mixed") == ["rlpd"] and of_part("nobody") == []
+    assert list(of_part("ppo")) == of_ppo
+    assert list(of_part("iql")) == ["iql", "action-free", "transported-rewards"]  # its own name first
+    assert list(of_part("rlpd")) == list(of_part("mixed")) == ["rlpd"] and of_part("nobody") == {}
+    for part in ("ppo", "mixed"):
+        assert rows_about(part) == select_rows(find_rows(), part), part
 
 
 def test_a_row_of_each_kind():
