@@ -8,7 +8,6 @@ import importlib
 import importlib.util
 import inspect
 import multiprocessing
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple

@@ -45,13 +45,14 @@ def test_environments_agents_and_wrappers_have_the_same_help_without_an_import(m
         usual = usual_parts(registry.part_class("agent", name)())
         assert describing.usual_names(name) == {port: registry.part_name(part) for port, part in usual.items()}
     for target in registry.WRAPPERS.values():
-        told = [(registry.wrapper_fields(cls), describe(cls)) for cls in (outlines.outline(target), registry.load(target))]
-        assert repr(told[0]) == repr(told[1])
+        both = outlines.outline(target), registry.load(target)
+        described = [repr((registry.wrapper_fields(cls), describe(cls))) for cls in both]
+        assert described[0] == described[1]
 
 
 def test_the_fields_that_a_class_computes_are_not_read():
     assert describing.native_options("grid:Empty-5x5") is None  # max_steps
-    assert dict((name, value) for name, value, _ in describing.native_options("cartpole-V0"))["max_steps"] == 200
+    assert ("max_steps", 200) in [found[:2] for found in describing.native_options("cartpole-V0")]
 
 
 def test_a_class_that_computes_its_options_has_no_outline(monkeypatch):
