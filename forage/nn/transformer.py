@@ -29,12 +29,14 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.core import mesh
@@ -100,8 +102,10 @@ def normalise(
         return x
     if bias is not None:
         return layer_norm(x, scale, bias, architecture.epsilon)
-    if architecture.choices.norm == "shifted":
-        return rms_norm(x.astype(jnp.float32), 1 + scale.astype(jnp.float32), architecture.epsilon).astype(x.dtype)
+    if architecture.choices.norm in ("shifted", "late"):
+        scale = scale.astype(jnp.float32)
+        scale = 1 + scale if architecture.choices.norm == "shifted" else scale
+        return rms_norm(x.astype(jnp.float32), scale, architecture.epsilon).astype(x.dtype)
     return rms_norm(x, scale, architecture.epsilon)
 
 
@@ -110,7 +114,26 @@ def tanh_gelu(x: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
     return jax.nn.gelu(x, approximate=True)
 
 
-ACTIVATIONS = {"silu": jax.nn.silu, "gelu": tanh_gelu}
+def in_float32(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Return a function of single numbers that computes in float32 and rounds its result once, as PyTorch does.
+
+    With 16 bits its gradient keeps the input alone, as the numbers between would take twice the memory.
+    """
+
+    def apply(x: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+        if x.dtype == jnp.float32:
+            return function(x)
+        return jax.checkpoint(lambda x: function(x.astype(jnp.float32)).astype(x.dtype))(x)
+
+    return apply
+
+
+def scale_numbers(x: Float[Array, "*batch"], factor: float) -> Float[Array, "*batch"]:
+    """Multiply numbers by a factor that is not rounded to their dtype."""
+    return x if factor == 1 else (x.astype(jnp.float32) * factor).astype(x.dtype)
+
+
+ACTIVATIONS = {"silu": in_float32(jax.nn.silu), "gelu": in_float32(tanh_gelu)}
 
 Turns = tuple[Float[Array, "*positions half"], Float[Array, "*positions half"]]
 """Cosine and sine of the angles by which queries and keys are turned."""
@@ -284,8 +307,7 @@ class Block(equinox.Module):
         self, x: Float[Array, "batch time width"], more: Float[Array, "batch time width"]
     ) -> Float[Array, "batch time width"]:
         """Add the output of attention or the MLP to its input, scaled as in the family."""
-        scale = self.architecture.residual_scale
-        return x + (more if scale == 1 else more * scale)
+        return x + scale_numbers(more, self.architecture.residual_scale)
 
     def mlp(self, h: Float[Array, "token width"]) -> Float[Array, "token width"]:
         """Compute the MLP, or the experts of each token."""
@@ -590,8 +612,10 @@ class Transformer(mesh.SharedWeights):
         """Return the input of the blocks, the turns of the tokens' positions, and the sight as it came in."""
         turned = tuple((cosine[sight.query], sine[sight.query]) for cosine, sine in turns)
         x = mesh.split_leaves(partition.gather(self.table, self.architecture, "table")[tokens])
-        if self.architecture.input_scale != 1:
-            x = x * jnp.asarray(self.architecture.input_scale, x.dtype)
+        scale = self.architecture.input_scale
+        if self.architecture.choices.root_scale:
+            scale = float(np.asarray(scale, x.dtype))  # rounded, as Gemma was trained
+        x = scale_numbers(x, scale)
         if self.positions is not None:
             x = x + partition.gather(self.positions, self.architecture, "positions")[sight.query]
         return x, turned, sight

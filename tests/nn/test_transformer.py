@@ -19,7 +19,7 @@ from forage.nn.language.directory import ends, with_tokens
 from forage.nn.language.generate import SharedPrefix, generate, last_hidden, log_probabilities, pad_left, write_tokens
 from forage.nn.language.peft import load_adapters, save_adapters
 from forage.nn.language.positions import Rope
-from forage.nn.transformer import Transformer
+from forage.nn.transformer import ACTIVATIONS, Transformer, normalise, scale_numbers
 from forage.ops.sampling import Sampling
 
 small.keep_compiled()
@@ -182,6 +182,28 @@ def test_turns_go_on_from_the_cache(stop):
 
 
 @pytest.mark.thorough
+def test_numbers_of_16_bits_are_rounded_once_where_transformers_rounds_them_once():
+    x = jnp.linspace(-3, 3, 41, dtype=jnp.bfloat16)
+    wide = np.asarray(x, np.float64)
+    sigmoid, inner = 1 / (1 + np.exp(-wide)), math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)
+    slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * wide**2) / np.cosh(inner) ** 2
+    expected = {
+        "silu": (wide * sigmoid, sigmoid * (1 + wide * (1 - sigmoid))),
+        "gelu": (wide * (1 + np.tanh(inner)) / 2, (1 + np.tanh(inner)) / 2 + wide * slope / 2),
+    }
+    for name, numbers in expected.items():
+        value, pull = jax.vjp(ACTIVATIONS[name], x)
+        for found, number in zip((value, *pull(jnp.ones_like(x))), numbers, strict=True):
+            assert found.dtype == jnp.bfloat16 and np.array_equal(found, number.astype(jnp.bfloat16))
+    # Granite's factors are no numbers of 16 bits, and OLMo-2 scales before it rounds, as Llama does not.
+    assert np.array_equal(scale_numbers(x, 0.3), (wide * 0.3).astype(jnp.bfloat16))
+    scale = jnp.linspace(0.7, 1.3, 41, dtype=jnp.bfloat16)
+    normed, factor = wide / np.sqrt(np.mean(wide**2) + 1e-6), np.asarray(scale, np.float64)
+    for family, number in (("olmo2", normed * factor), ("llama", normed.astype(jnp.bfloat16).astype(float) * factor)):
+        found = normalise(x, scale, None, LLAMA._replace(family=family))
+        assert np.array_equal(found, number.astype(jnp.bfloat16))
+
+
 def test_first_weights_are_small():
     network = small.at_once(lambda: Transformer(jax.random.key(0), LLAMA._replace(width=64, inner=128, layers=3)))
     block = network.blocks[1]

@@ -22,7 +22,8 @@ class Family(NamedTuple):
     head_norm: str = ""  # what of queries and keys is normalised: each head, or all heads as a whole
     windows: str = "none"  # which layers may have a window: none, each, or all alike
     unrotated: bool = False  # whether layers may be without positions
-    norm: str = "root"  # root mean square; shifted, the same times 1 + scale; or layer, which has a mean and a bias too
+    norm: str = "root"  # root mean square, rounded before it is scaled; late, rounded behind that; shifted, late and
+    # times 1 + scale; or layer, which has a mean and a bias too
     placement: str = "before"  # of norms: before attention and MLP, behind them, or both
     activation: str = "silu"  # of the MLP: silu, or gelu by its approximation with tanh
     gated: bool = True  # whether the MLP's units are multiplied by a gate
@@ -43,7 +44,7 @@ FAMILIES = {
     "qwen3_moe": Family(head_norm="head", windows="all", experts=True),
     "smollm3": Family(mlp_bias=True, windows="each", unrotated=True),
     "phi3": Family(attention_bias=(False,), windows="all"),
-    "olmo2": Family(head_norm="whole", placement="behind"),
+    "olmo2": Family(norm="late", head_norm="whole", placement="behind"),
     "granite": Family(mlp_bias=True, scales=SCALES),
     "gemma2": Family(
         norm="shifted",
