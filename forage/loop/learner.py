@@ -207,10 +207,10 @@ class Learner(Part):
                 inputs = ActInputs(hidden, observation, key, explore, world=world, greedy=greedy)
                 return now.agent.act(state.agent, inputs)[:2]
 
-            if isinstance(sampled, bool):
+            if now.agent.follows_greedy():
+                action, after = act(True, ~jnp.asarray(sampled))
+            elif isinstance(sampled, bool):
                 action, after = act(sampled)
-            elif now.agent.acts_either_way:
-                action, after = act(True, ~sampled)
             else:  # XLA computes once what both share, which is the network
                 action, after = choose_tree(sampled, act(True), act(False))
             return action, now.agent.observe_action(state.agent, after, action)

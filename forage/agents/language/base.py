@@ -84,6 +84,7 @@ class LanguageAgent(Agent):
     stochastic: ClassVar[bool] = True
     whole_episodes: ClassVar[bool] = True
     leaves_out: ClassVar[bool] = False
+    acts_either_way: ClassVar[bool] = True
     ranges: ClassVar[Ranges] = {
         "temperature": Range(0),
         "top_p": Range(0, 1),
@@ -312,10 +313,6 @@ class LanguageAgent(Agent):
         """Return the sampling rule of tokens at a temperature."""
         return Sampling(temperature, self.top_k, self.top_p, self.min_p)
 
-    @property
-    def acts_either_way(self) -> bool:
-        return all(getattr(type(self), name) is getattr(LanguageAgent, name) for name in ("act", "write_answers"))
-
     def act(self, state: LanguageState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         """Write an answer. Under `vmap`, all answers are written in one pass of the model."""
         new, room = inputs.observation["reference"].shape[-1], inputs.observation.get("room")
@@ -324,7 +321,7 @@ class LanguageAgent(Agent):
 
         def many(state: LanguageState, *rows: Any) -> tuple[Array, Array]:
             context, keys, temperature, room = rows
-            return self.write_answers(state, context, keys, temperature, new, inputs.explore, room)
+            return self.write_answers(state, context, keys, temperature, new, inputs.in_rollout, room)
 
         @jax.custom_batching.custom_vmap
         def one(state: LanguageState, *row: Any) -> tuple[Array, Array]:
@@ -357,7 +354,8 @@ class LanguageAgent(Agent):
     ) -> tuple[Int[Array, "row new"], Float[Array, "row new"]]:
         """Return an answer to each context, tokens counted from 1, and their log-probabilities.
 
-        `room`: the number of tokens that each may have; `None`: `new`.
+        `temperature`: 0 for the most probable tokens. `explore`: whether the answers are a rollout to learn from; those
+        of an evaluation are the policy's own. `room`: the number of tokens that each may have; `None`: `new`.
         """
         return answers(state, context, keys, self.sampling(temperature[..., None]), new, room)
 

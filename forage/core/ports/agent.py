@@ -27,8 +27,13 @@ class ActInputs(equinox.Module):
     noise: Float[Array, "*noise"] | None = None  # of the shape `Agent.noise`, in place of the standard normal numbers
     # that an exploring action is made from; never given to an agent that names no shape
     world: World | None = None  # for an agent that `looks_ahead`; see `Agent.seen_world`
-    greedy: Bool[Array, ""] | None = None  # a traced choice of evaluation's policy in place of the one that explores;
+    greedy: Bool[Array, ""] | None = None  # in evaluation, a traced choice between its greedy policy and drawing;
     # never given to an agent without `acts_either_way`
+
+    @property
+    def in_rollout(self) -> bool:
+        """Return whether the action belongs to a rollout that is learned from."""
+        return self.explore and self.greedy is None
 
     def replace(self, **fields: Any) -> Self:
         """Return the inputs with some of them replaced."""
@@ -122,10 +127,16 @@ class Agent(Recurrent, Offline, Grouping, Estimating, Lagging):
     it.
     """
 
-    @property
-    def acts_either_way(self) -> bool:
-        """Return whether `act` follows `greedy`, so that a program for both kinds of evaluation acts once."""
-        return False
+    acts_either_way: ClassVar[bool] = False
+    """`act` follows `greedy`, so that a program for both kinds of evaluation acts once. A class that overrides `act`
+    declares it again.
+    """
+
+    @classmethod
+    def follows_greedy(cls) -> bool:
+        """Return whether the class that defines `act` declares `acts_either_way`."""
+        owner = next(one for one in cls.__mro__ if "act" in vars(one))
+        return bool(vars(owner).get("acts_either_way", False))
 
     usual_behaviour: ClassVar[str] = "policy"
     """The behaviour it is used with, unless another is named."""

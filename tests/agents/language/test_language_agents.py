@@ -94,16 +94,20 @@ def test_resumed_is_as_if_never_stopped(name, tmp_path):
     check_resumed(tmp_path, setup_of(name).learner().agent, "text:addition", 24, 40)
 
 
-def test_a_program_for_both_kinds_of_evaluation_writes_each_answer_once(monkeypatch):
+@pytest.mark.parametrize(("name", "environment", "options", "world"), [("sft", "text:addition", {}, {})])
+def test_a_program_for_both_kinds_of_evaluation_writes_each_answer_once(name, environment, options, world, monkeypatch):
+    """Of the answers of an evaluation none is of a rollout, so they are the policy's own."""
     written = []
 
     def write(self, state, context, keys, temperature, new, explore, room=None):
         written.append(temperature.shape)
+        assert not explore
         return jnp.where(temperature > 0, 7, 3), temperature
 
     monkeypatch.setattr(LanguageAgent, "write_answers", write)
-    setup = setup_of("sft", temperature=0.5)
-    learner = setup.learner()
+    options = {"model": model(), "num_envs": 8} | options
+    setup = resolve(name, environment, agent_options=options, environment_options=world, steps=64, seeds=[0])
+    learner = dataclasses.replace(setup.learner(), agent=dataclasses.replace(setup.agent, temperature=0.5))
     agent = learner.agent
     shapes = jax.eval_shape(lambda key: agent.init(key, learner.spec), jax.random.key(0))
     state = agent_only(jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes))
@@ -115,6 +119,18 @@ def test_a_program_for_both_kinds_of_evaluation_writes_each_answer_once(monkeypa
         assert (np.asarray(play(state, hidden, seen, keys, np.bool_(sampled))[0]) == token).all()
         assert (np.asarray(learner.play(state, *first, sampled)[0]) == token).all()
     assert [rows for rows, _ in written].count(4) == 1
+
+
+def test_a_class_that_overrides_acting_follows_greedy_only_where_it_says_so():
+    class Silent(SFT):
+        def act(self, state, inputs):
+            return super().act(state, inputs)
+
+    class Following(Silent):
+        acts_either_way = True
+        act = Silent.act
+
+    assert SFT.follows_greedy() and Following.follows_greedy() and not Silent.follows_greedy()
 
 
 def dtypes(tree):

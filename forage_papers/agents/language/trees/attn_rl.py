@@ -74,6 +74,7 @@ class AttnRL(GRPO):
     """Trees of answers that branch at points of high attention (Liu et al., 2025, arXiv 2509.26628)."""
 
     leaves_out: ClassVar[bool] = False
+    acts_either_way: ClassVar[bool] = True
     example: ClassVar[str] = "forage train attn-rl text:countdown --env.branches true"
     usual_starts: ClassVar[str] = "attention-branches"
     replays: ClassVar[bool] = False
@@ -129,7 +130,7 @@ class AttnRL(GRPO):
         """Write an answer; in training, read it once more for the influence of its steps."""
         policy = LanguageState(state.network, (), (), state.end, state.known)
         tokens, hidden, policy_info = super().act(policy, inputs)
-        if not inputs.explore:
+        if not inputs.in_rollout:
             return tokens, hidden, policy_info
         whole, new = jnp.concatenate([inputs.observation["context"], tokens]), len(tokens)
         attention = state.network.attention(jnp.maximum(whole - 1, 0)[None], (whole != Tokens.PAD)[None])

@@ -81,6 +81,7 @@ class ArCHerState(NamedTuple):
 class ArCHer(LanguageAgent):
     """A policy of tokens below a critic of turns (Zhou et al., 2024, arXiv 2402.19446)."""
 
+    acts_either_way: ClassVar[bool] = True
     example: ClassVar[str] = "forage train archer text:guess"
     on_policy: ClassVar[bool] = False
     begins_at_random: ClassVar[bool] = False

@@ -60,6 +60,7 @@ class ATGRPO(GRPO):
     """GRPO with a group for each role and turn of a workflow (Zhao et al., 2025, arXiv 2510.11062)."""
 
     leaves_out: ClassVar[bool] = False
+    acts_either_way: ClassVar[bool] = True
     example: ClassVar[str] = "forage train at-grpo text:addition --env.level 5 --env.tools calculator --env.roles true"
     replays: ClassVar[bool] = False
     choices: ClassVar[Choices] = {"policies": POLICIES}

@@ -18,6 +18,24 @@ test_bad_settings_are_one_sentence = repeat(
     [("language-es", {"population": 5, "num_envs": 10}, "odd"), ("language-es", {"epochs": 2}, "once")],
 )
 test_resumed_is_as_if_never_stopped = repeat(core.test_resumed_is_as_if_never_stopped, OPTIONS)
+GROUPS = {"group_size": 4, "minibatches": 1}
+test_a_program_for_both_kinds_of_evaluation_writes_each_answer_once = pytest.mark.thorough(
+    repeat(
+        core.test_a_program_for_both_kinds_of_evaluation_writes_each_answer_once,
+        [
+            ("language-es", "text:addition", OPTIONS["language-es"], {}),
+            ("eepo", "text:addition", GROUPS, {}),
+            ("at-grpo", "text:addition", GROUPS, {}),
+            (
+                "attn-rl",
+                "text:addition",
+                {"group_size": 2, "minibatches": 1, "places": 1, "times": 1},
+                {"branches": True},
+            ),
+            ("archer", "text:guess", {"learning_starts": 8}, {}),
+        ],
+    )
+)
 
 
 @pytest.mark.thorough
