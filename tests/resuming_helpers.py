@@ -16,14 +16,18 @@ from forage.rewards.environment import EnvironmentReward
 class EvenTokens(EnvironmentReward):
     """The share of an answer's tokens that are even, plus the environment's reward, which random weights never get.
 
-    Where all answers were paid alike, nothing would be learned, and stopping would change nothing.
+    Where all answers were paid alike, nothing would be learned, and stopping would change nothing. It is also what a
+    verifier would say, as DAPO leaves out groups whose answers are all wrong.
     """
 
     as_given: ClassVar[bool] = False
 
     def relabel(self, state: Any, experience: Experience) -> Experience:
         even = (experience.action > 0) & (experience.action % 2 == 0)
-        return experience._replace(reward=experience.reward + jnp.mean(even, -1))
+        reward, info = experience.reward + jnp.mean(even, -1), experience.info
+        if "truth" in info:
+            info = {**info, "truth": jnp.where(jnp.isnan(info["truth"]), jnp.nan, reward)}
+        return experience._replace(reward=reward, info=info)
 
 
 def check_resumed(folder: Path, agent: Any, environment: str, half: int, whole: int, **given: Any) -> None:
