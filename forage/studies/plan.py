@@ -84,18 +84,26 @@ def plan(
     agent_options: dict[str, Any] | None = None,
     environment_options: dict[str, Any] | None = None,
     seeds: int = 1,
+    data: str | None = None,
 ) -> list[Prediction]:
     """Predict the speed of a run on each number of cores. On the host its environments are at least as many as cores.
 
-    Raise `ForageError` for fewer cores than one.
+    A run that learns from a file of `data` has no environment steps, and its speed is of updates. Raise `ForageError`
+    for fewer cores than one.
     """
     if not cores or min(cores) < 1:
         raise ForageError(f"A run is on 1 core or more, not {min(cores, default=0)}.")
     options = dict(agent_options or {})
     setup = resolve(
-        agent, environment, steps=LONG, seeds=seeds, agent_options=options, environment_options=environment_options
+        agent,
+        environment,
+        steps=LONG,
+        seeds=seeds,
+        agent_options=options,
+        environment_options=environment_options,
+        data=data,
     )
-    if setup.native:
+    if setup.on_device:
         alone = native_speed(setup)
         return [of_seeds(alone, seeds, each) for each in cores]
     pieces = measure_pieces(setup, functools.partial(with_envs, agent, environment, options, environment_options))
@@ -109,6 +117,7 @@ def memory_of(
     environment_options: dict[str, Any] | None = None,
     seeds: int = 1,
     mesh: str | None = None,
+    data: str | None = None,
 ) -> dict[str, int]:
     """Predict the bytes of a run of a language agent by their use, with `peak` and `free`.
 
@@ -123,17 +132,26 @@ def memory_of(
     def configure(**own: Any) -> RunConfig:
         options = {**(environment_options or {}), **own}
         return resolve(
-            agent, environment, steps=LONG, seeds=seeds, agent_options=agent_options, environment_options=options
+            agent,
+            environment,
+            steps=LONG,
+            seeds=seeds,
+            agent_options=agent_options,
+            environment_options=options,
+            data=data,
         )
 
     setup = configure()
     if mesh is not None:
         check_devices(dataclasses.replace(setup, mesh=mesh), None)
-    setup.learner().check()
+    learner = setup.learner()
+    learner.check()
     made, spec = setup.agent, setup.spec
     if not capacity.working_bytes(made, spec):
         return {}
     needed = {"agent": seeds * capacity.part_bytes(capacity.state_shapes(made, spec), shape)}
+    if data is not None:
+        needed["memory"] = capacity.tree_bytes(learner.memory)
     devices = jax.local_devices()[: shape.of_seed]
     free = capacity.free_on(devices)
     free = None if free is None else free // shape.of_seed
@@ -142,7 +160,8 @@ def memory_of(
         made, spec = setup.agent, setup.spec
     working = capacity.working_bytes(made, spec, shape)
     capacity.check_update(made, spec, needed, working, free, capacity.device_words(devices, shape.of_seed), shape)
-    found = {"state": needed["agent"], **working, "peak": capacity.peak_bytes(needed, working)}
+    found = {"state": needed.pop("agent"), **needed, **working}
+    found["peak"] = capacity.peak_bytes({"state": found["state"], **needed}, working)
     found |= {"response": shorter} if shorter else {}
     return found if free is None else found | {"free": free}
 
@@ -186,7 +205,7 @@ def with_envs(agent: str, environment: Any, options: Any, environment_options: A
 
 
 def native_speed(setup: RunConfig) -> float:
-    """Measure steps a second of one seed in a native environment, on one device."""
+    """Measure steps a second of one seed on the device: of a native environment, or updates from a data set."""
     one = setup.runner_of([setup.seeds[0]], {}, 1)
     assert isinstance(one, DeviceRunner)
     one.begin()
@@ -420,12 +439,12 @@ def simulate_turns(
     return (done + half * (workers - place + 1)).max(1)
 
 
-def plan_lines(found: list[Prediction]) -> list[str]:
-    """Return predictions as a table of text."""
+def plan_lines(found: list[Prediction], unit: str = "steps") -> list[str]:
+    """Return predictions as a table of text. `unit`: what is counted, `steps` or `updates`."""
     native = not any(one.num_envs for one in found)
-    rows = [("cores", "steps/s") if native else ("cores", "workers", "environments", "steps/s", "a turn's time")]
+    rows = [("cores", f"{unit}/s") if native else ("cores", "workers", "environments", "steps/s", "a turn's time")]
     for one in found:
-        told, speed = time_shares(one.shares), f"{one.speed:,.0f}"
+        told, speed = time_shares(one.shares), f"{one.speed:,.0f}" if one.speed >= 10 else f"{one.speed:.2g}"
         rows.append((f"{one.cores:,}", speed) if native else
                     (f"{one.cores:,}", f"{one.workers:,}", f"{one.num_envs:,}", speed, told))  # fmt: skip
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

@@ -26,6 +26,12 @@ WRONG = [
     ("train grpo text:addition --group-size 0", "group-size of grpo is 2 or more, not 0"),
     ("train grpo text:addition --model theirs/Small", "is none; .* as in hf download theirs/Small --local-dir Small"),
     ("train grpo text:addition --model adapters", "adapters/adapter_config.json holds no JSON object, but .."),
+    (
+        "plan sft",
+        "forage plan takes an agent and an environment, .* or an agent and data, as in forage plan sft --data",
+    ),
+    ("plan sft --data texts.jsonl --env.level 2", "A run from data is planned without an environment; leave out --env"),
+    ("plan sft --data nothere.jsonl", "nothere.jsonl"),
     ("chat sums.jsonl", "sums.jsonl is a file; name the directory with a transformer."),
     ("evaluate forage CartPole-v1", "A model answers texts, .* text:prompts.jsonl, and CartPole-v1 is no"),
     ("evaluate forage sums.jsonl", "as in forage evaluate forage text:sums.jsonl, and sums.jsonl is no environment"),

@@ -24,6 +24,8 @@ from forage.config.resolve import resolve
 from forage.core.errors import ForageError
 from forage.core.spaces import Tokens
 from forage.memory.texts import TextSet
+from forage.runs import capacity
+from forage.studies import plan
 
 
 def test_a_run_from_text_has_spaces_steps_and_a_memory_of_the_file(tmp_path: Path) -> None:
@@ -38,6 +40,23 @@ def test_a_run_from_text_has_spaces_steps_and_a_memory_of_the_file(tmp_path: Pat
     assert isinstance(resolve(None, data=file).agent, DPO)
     texts = write_rows(tmp_path / "texts.jsonl", rows_of("completion"))
     assert resolve("sft", data=texts, evaluate=texts, steps=5).memory.held_file == texts
+
+
+@pytest.mark.thorough
+def test_a_plan_has_the_memory_of_the_run_and_updates_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write_rows(tmp_path / "rows.jsonl", rows_of("preference", 20))
+    options = {"model": write_model(tmp_path / "model"), "batch_size": 4}
+    found = plan.memory_of("dpo", None, options, data=file)
+    setup = resolve("dpo", data=file, steps=8, seeds=1, agent_options=options)
+    runner = setup.runner()
+    rows = capacity.tree_bytes(runner.learner.memory)
+    state, working = capacity.bytes_of(runner)["agent"], capacity.working_bytes(setup.agent, setup.spec)
+    assert found["state"] == state and found["memory"] == rows
+    assert found["peak"] == capacity.peak_bytes({"agent": state, "memory": rows}, working)
+    monkeypatch.setattr(plan, "SECONDS", 0.1)
+    predicted = plan.plan("dpo", None, [1, 2], options, data=file)
+    assert [one.cores for one in predicted] == [1, 2] and predicted[0].speed > 0
+    assert plan.plan_lines(predicted, "updates")[0].split() == ["cores", "updates/s"]
 
 
 def test_losses_of_pairs_by_hand() -> None:
