@@ -110,6 +110,18 @@ def token_speed(row: dict[str, Any], seconds: float) -> list[float | None]:
     return [None if tokens is None else round(tokens * number / max(seconds, 1e-9), 1) for tokens, number in pairs]
 
 
+def check_rewarded(rows: Sequence[dict[str, Any]]) -> None:
+    """Raise `ForageError` if answers were written in all rows of a curve, and none of them had a reward."""
+    if not rows or "unscored" not in rows[-1]:
+        return
+    for member, count in enumerate(rows[-1]["unscored"]):
+        if count and not any(row["episodes"][member] for row in rows):
+            raise ForageError(
+                "No answer of this run had a reward, as None was returned for each of them, so nothing was learned; "
+                "return a number for each answer that is to be compared with others."
+            )
+
+
 def newest(rows: Sequence[dict[str, Any]], least: int = NEWEST) -> list[float | None]:
     """Return each member's mean return over its newest points with `least` episodes or more, or over all of them.
 

@@ -55,7 +55,14 @@ class Finite:
         if not environment[member]:
             raise Unsound(f"{self.setup.name} returned NaN or infinity {where} with seed {seed}; mend the environment.")
         part, bad = self.runner.search(member) or ("agent", None)
-        raise Unsound(learned_sentence(part, bad, where, seed))
+        raise Unsound(learned_sentence(part, bad, where, seed) + self.reward_hint(report, member))
+
+    def reward_hint(self, report: Report, member: int) -> str:
+        """Return a sentence on a mean reward that is not finite, where a part gives rewards; else an empty text."""
+        rewards = np.atleast_1d(report.metrics.get("reward", 0.0))
+        if self.setup.names["rewards"] == "environment" or np.isfinite(rewards[member]):
+            return ""
+        return f" The rewards of {self.setup.names['rewards']} were {rewards[member]:g} too; look at them first."
 
     def trace(self, before: int, seconds: float) -> FailedIteration | str | None:
         """Train again from the newest checkpoint, iteration by iteration from step `before`, to the first non-finite

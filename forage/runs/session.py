@@ -29,6 +29,7 @@ from forage.runs.curve import (
     TEXTS_FILE,
     CurveRows,
     Totals,
+    check_rewarded,
     columns,
     newest,
     quiet_since,
@@ -140,6 +141,7 @@ class Session:
                     f"{tip if self.runner.may_save else ''}"
                 )
             self.loop()
+            check_rewarded(self.points)
             seconds, spent = self.seconds, {} if kept else self.seconds_by_activity()
             self.runner.retire()
             if self.setup.scored:

@@ -178,6 +178,15 @@ def test_progress_is_of_the_newest_episodes():
     assert progress.summary(points[0]) == "10 steps/s"  # from a data set, where no episodes are
 
 
+def test_a_run_of_text_without_one_reward_is_no_success():
+    none, some = {"episodes": [0, 0], "unscored": [8, 8]}, {"episodes": [4, 1], "unscored": [4, 7]}
+    for rows in ([], [{"episodes": [0]}], [none, some], [some, none], [{"episodes": [0], "unscored": [0]}]):
+        curve.check_rewarded(rows)
+    for rows in ([none, none], [{"episodes": [4, 0], "unscored": [4, 8]}]):
+        with pytest.raises(ForageError, match="No answer of this run had a reward, as None was returned for each"):
+            curve.check_rewarded(rows)
+
+
 def test_the_start_of_a_sweep_names_what_is_swept():
     setup = resolve("ppo", "CartPole-v1", seeds=1, sweep={"learning_rate": [0.001, 0.01]})
     assert "learning rate 0.001 or 0.01, epochs 10" in sizes(setup)

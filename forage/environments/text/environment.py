@@ -282,6 +282,7 @@ class TextEnvironment(HostEnvironment):
         self._told: set[str] = set()  # for which kinds of reasons an answer without a verdict has been told of
         self._row_seed, self._place = [0, 0], 0  # of the order in which a file's rows come, and how many came
         self._unscored = np.zeros(self.num_envs, bool)  # episodes under way whose answer got no reward
+        self._left_out = 0  # episodes for which a person's environment returned None
         self._lost: np.ndarray | None = None
         self._failed = np.zeros(self.num_envs, bool)  # and of those the ones on which a function failed
         self.judge: Judge | None = None
@@ -312,8 +313,9 @@ class TextEnvironment(HostEnvironment):
 
     @property
     def lost_reason(self) -> str:
-        newest = self.judge.scorer.newest if self.judge else ""
-        return "answers had no reward" + (f", as {newest}" if newest else "")
+        scorer = self.judge.scorer if self.judge else None
+        newest = f", as {scorer.newest}{scorer.example}" if scorer and scorer.newest else ""
+        return f"answers had no reward{newest}"
 
     @property
     def info_seen(self) -> tuple[str, ...]:
@@ -377,6 +379,8 @@ class TextEnvironment(HostEnvironment):
             found = {"reward_failures": scorer.failures.total(), UNSCORED: scorer.unscored} | scorer.metrics
         elif world.guard is not None:
             found = {FAILURES: world.guard.failures.total()}
+        elif hasattr(world.played, "get_reward"):
+            found = {UNSCORED: self._left_out}
         return {one: np.float32(value) for one, value in found.items()}  # type: ignore[misc]
 
     def close(self) -> None:
@@ -522,6 +526,7 @@ class TextEnvironment(HostEnvironment):
                 lost = math.isnan(said.reward)
                 said = said._replace(reward=0.0 if lost else said.reward, told={**said.told, UNSCORED: float(lost)})
                 self._apply(index, Judgement(said, lost))
+                self._left_out += lost
                 self._tell("get_reward returned None" * lost, "has no reward and leaves its group", UNSCORED)
             return
         if not ended:
@@ -530,7 +535,9 @@ class TextEnvironment(HostEnvironment):
         found = self.judge.judge(episodes, trainer_state(self.clock, self.num_envs * self.turns))
         for index, one in zip(ended, found, strict=True):
             self._apply(index, one)
-        self._tell(self.judge.scorer.newest, "has no reward and leaves its group", "reward_failures")
+        scorer = self.judge.scorer
+        became = "has no reward and leaves its group" if any(one.failed for one in found) else "counts by other rewards"
+        self._tell(scorer.newest, became, "reward_failures", scorer.example)
         if any(one.lost and not one.failed for one in found):
             self._tell("all reward functions returned None", "has no reward and leaves its group", UNSCORED)
 
@@ -564,14 +571,14 @@ class TextEnvironment(HostEnvironment):
             )
         self._tell(slot.said.failure, "could not be judged and is paid nothing", FAILURES)
 
-    def _tell(self, reason: str, became: str, metric: str) -> None:
+    def _tell(self, reason: str, became: str, metric: str, example: str = "") -> None:
         """Warn of an answer without a verdict or reward, once for each reason, disregarding its numbers."""
         reason = reason.rstrip(".")
         kind = "".join(letter for letter in reason if not letter.isdigit())
         if kind and kind not in self._told and len(self._told) < KINDS:
             self._told.add(kind)
             warnings.warn(
-                f"An answer in {self.name} {became}, as {reason}. The metric {metric} counts such answers.",
+                f"An answer in {self.name} {became}, as {reason}{example}. The metric {metric} counts such answers.",
                 stacklevel=2,
             )
 

@@ -94,8 +94,10 @@ def test_an_answer_is_lost_where_all_return_none_or_one_fails(scorer):
     assert scores.reward.tolist() == [8.5, 7.5, 0, 8.5] and found.unscored == 0
     ((reason, count),) = found.failures.items()
     assert count == 1 and reason.startswith("object:fails raised KeyError: 'bad' (line ")
-    scores = scorer(endless).score(BATCH, STATE)
-    assert scores.lost.tolist() == [False, True, True, False] and scores.failed.tolist() == [False, False, True, False]
+    scores = (found := scorer(endless)).score(BATCH, STATE)
+    assert scores.lost.tolist() == scores.failed.tolist() == [False, True, True, False]
+    kinds = {"returned nan as a reward": 1, "returned inf as a reward": 1}
+    assert found.failures == {f"object:endless {kind}": count for kind, count in kinds.items()}
     scores = scorer(score, fails, weights=[1, 0]).score(BATCH, STATE)  # a metric alone costs no answer
     assert not scores.lost.any() and scores.reward.tolist() == [1, 0, 0, 1]
 
@@ -105,6 +107,33 @@ def test_a_rollout_that_is_lost_as_a_whole_ends_the_run(scorer):
         (found := scorer(raises)).check_rollout(found.score(BATCH, STATE).failed)
 
 
+@pytest.mark.parametrize(
+    ("number", "value"),
+    [(np.nan, "nan"), (-np.inf, "-inf"), (1e39, "a number too large for 32 bits"), (2e38, "a number too large")],
+)
+def test_a_rollout_without_one_finite_reward_ends_the_run(scorer, number, value):
+    def same(completions, **others):
+        return [number] * len(completions)
+
+    scores = (found := scorer(same, weights=[2])).score(BATCH, STATE)
+    assert not scores.reward.any() and found.unscored == 0 and found.failures.total() == 4
+    with pytest.raises(
+        ForageError,
+        match=rf"^All 4 .* as the reward function object:same returned {value}.* as a reward, first for the completion "
+        r"'right 1' to 'p'; mend it",
+    ):
+        found.check_rollout(scores.failed)
+
+
+def test_nan_beside_a_number_leaves_its_function_out(scorer):
+    """As in TRL, but counted; beside None alone it is a failure."""
+    scores = (found := scorer(endless, score)).score(BATCH, STATE)
+    assert scores.lost.tolist() == [False, False, True, False] and scores.reward.tolist() == [2, 0, 0, 2]
+    assert found.failures.total() == 2 and found.unscored == 0
+    scores = (found := scorer(endless, judge)).score(BATCH, STATE)
+    assert scores.failed.tolist() == [False, True, True, False] and found.unscored == 0
+
+
 SHOULD = "; it returns one number, or None, for each of the 2 answers."
 
 
@@ -112,7 +141,7 @@ SHOULD = "; it returns one number, or None, for each of the 2 answers."
     ("returned", "rewards"),
     [
         ((1, None), [1.0, None]),
-        (np.array([0.5, np.nan]), [0.5, None]),
+        (np.array([0.5, np.inf]), [0.5, np.inf]),
         ((True, np.float64(2)), [1.0, 2.0]),
         ("good", "'good'" + SHOULD),
         (None, "None" + SHOULD),

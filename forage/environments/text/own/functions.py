@@ -197,7 +197,10 @@ def select_keywords(function: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_rewards(found: Any, count: int) -> Rewards | str:
-    """Return the rewards of `count` answers as plain numbers, or the end of a sentence on a fault of them."""
+    """Return the rewards of `count` answers as plain numbers, or the end of a sentence on a fault of them.
+
+    Numbers that are not finite stay, as they are a fault of single answers.
+    """
     should = f"; it returns one number, or None, for each of the {count} answers"
     if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
         return f"{found!r:.80}{should}."
@@ -211,5 +214,5 @@ def read_rewards(found: Any, count: int) -> Rewards | str:
     for one in each:
         if one is not None and not isinstance(one, bool | int | float):
             return f"{one!r:.80} as a reward{should}."
-        rewards.append(None if one is None or one != one else float(one))
+        rewards.append(None if one is None else float(one))
     return rewards

@@ -3,10 +3,11 @@
 A batch of answers is judged at once. After a raise, or where the time limit passes, the function is asked again answer
 by answer; an answer that it still fails on is lost. The reward of an answer is
 
-    sum_i weight_i r_i    over the functions that did not return None
+    sum_i weight_i r_i    over the functions that returned neither None nor NaN
 
-and an answer for which all of them returned None has none. This is the rule of TRL 1.16's `grpo_trainer.py`
-(`sum_then_normalize`).
+and an answer for which none of them returned a number has none. This is the rule of TRL 1.16's `grpo_trainer.py`
+(`sum_then_normalize`), where None and NaN are one. Here NaN is also counted and said as a failure, and so is an
+infinite reward, whose answer is lost.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ class Scores(NamedTuple):
     """The scores of a batch of answers."""
 
     reward: Float[np.ndarray, " answer"]  # the weighted sum; 0 for an answer without one
-    each: Float[np.ndarray, "answer function"]  # NaN: None, or lost
-    lost: Bool[np.ndarray, " answer"]  # a function failed, or all returned None
-    failed: Bool[np.ndarray, " answer"]  # a function failed
+    each: Float[np.ndarray, "answer function"]  # NaN: None, NaN, or lost
+    lost: Bool[np.ndarray, " answer"]  # a function failed, or none returned a number
+    failed: Bool[np.ndarray, " answer"]  # a function failed, or NaN is among what was returned in place of numbers
     extras: dict[str, list[str]]  # what functions logged beside the answers
 
 
@@ -152,7 +153,7 @@ class Scorer:
         self.check()
         self.names = unique_names([*self.targets, *([f":{own}"] if own else [])])
         self.failures: Counter[str] = Counter()
-        self.newest = ""
+        self.newest = self.example = ""
         self.unscored = 0
         self.metrics: dict[str, float] = {}
         here, apart = ([one for one in self.targets if (one in objects) is own] for own in (True, False))
@@ -210,7 +211,7 @@ class Scorer:
         """
         count = len(batch["completions"])
         each = np.full((count, len(self.targets)), np.nan)
-        failed = np.zeros((count, len(self.targets)), bool)
+        failed, none = np.zeros(each.shape, bool), np.ones(each.shape, bool)
         extras: dict[str, list[str]] = {}
         self.metrics = {}
         for group in self.groups():
@@ -222,9 +223,12 @@ class Scorer:
                 else:
                     found = outcome.rewards
                 each[:, place] = [np.nan if one is None else one for one in found]
-        large = np.abs(each) > LARGEST
-        for place in np.flatnonzero(large.any(0)).tolist():
-            self.note(self.targets[place], "returned an infinite reward", int(large[:, place].sum()))
+                none[:, place] = [one is None for one in found]
+        most = LARGEST / (len(self.targets) + 1) / np.maximum(np.abs(self.weights), 1.0)  # so that the sum is finite
+        large, no_number = np.abs(each) > most, np.isnan(each) & ~none & ~failed
+        for wrong in (no_number, large):
+            for place in np.flatnonzero(wrong.any(0)).tolist():
+                self.note_returned(place, each[:, place], wrong[:, place], batch)
         failed, each = failed | large, np.where(large, np.nan, each)
         broken = np.any(failed[:, self.weights != 0], axis=1)
         weights = self.weights
@@ -233,16 +237,20 @@ class Scorer:
         there = ~np.isnan(each)
         reward = np.where(there, each * weights, 0.0).sum(1)
         lost = broken | ~np.any(there, axis=1)
+        broken |= lost & no_number[:, self.weights != 0].any(1)
         self.unscored += int((lost & ~broken).sum())
         return Scores(np.where(lost, 0.0, reward).astype(np.float32), each.astype(np.float32), lost, broken, extras)
 
     def check_rollout(self, failed: Bool[np.ndarray, " answer"]) -> None:
         """Raise `ForageError` if functions failed on all answers of a rollout."""
         if len(failed) and failed.all():
+            which = (
+                "The only answer of a rollout was"
+                if len(failed) == 1
+                else f"All {len(failed)} answers of a rollout were"
+            )
             raise ForageError(
-                f"{'The only answer' if len(failed) == 1 else f'All {len(failed)} answers'} of a rollout "
-                f"{'was' if len(failed) == 1 else 'were'} lost, as the reward function {self.newest}; mend it, and "
-                f"resume the run."
+                f"{which} lost, as the reward function {self.newest}{self.example}; mend it, and resume the run."
             )
 
     def groups(self) -> list[list[str]]:
@@ -316,9 +324,23 @@ class Scorer:
                 break
         return rewards, failed
 
-    def note(self, target: str, reason: str, count: int = 1) -> None:
-        """Count a failure."""
-        self.newest = f"{short(target)} {reason}"
+    def note_returned(
+        self,
+        place: int,
+        returned: Float[np.ndarray, " answer"],
+        wrong: Bool[np.ndarray, " answer"],
+        batch: Mapping[str, list[Any]],
+    ) -> None:
+        """Count the rewards of a function that are no finite numbers, and describe the first of them."""
+        answer = int(wrong.argmax())
+        number = returned[answer]
+        value = f"{number:g}" if not np.isfinite(number) else "a number too large for 32 bits"
+        of = f"the completion {batch['completions'][answer]!r:.80} to {batch['prompts'][answer]!r:.80}"
+        self.note(self.targets[place], f"returned {value} as a reward", int(wrong.sum()), f", first for {of}")
+
+    def note(self, target: str, reason: str, count: int = 1, example: str = "") -> None:
+        """Count a failure. `example`: the answer that it was about, behind the reason."""
+        self.newest, self.example = f"{short(target)} {reason}", example
         self.failures[self.newest] += count
 
     def close(self) -> None:
