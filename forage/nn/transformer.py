@@ -121,7 +121,7 @@ def in_float32(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """
 
     def apply(x: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
-        if x.dtype == jnp.float32:
+        if x.dtype.itemsize >= 4:
             return function(x)
         return jax.checkpoint(lambda x: function(x.astype(jnp.float32)).astype(x.dtype))(x)
 

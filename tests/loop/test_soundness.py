@@ -1,5 +1,7 @@
 """Non-finite numbers are reported by name, and never overwrite finite ones."""
 
+from types import SimpleNamespace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from forage.core import checkpoint
 from forage.core.types import Experience, ForageError
 from forage.environments.classic.cartpole import CartPole
 from forage.loop import soundness
+from forage.runs.faults import Finite
 from forage.runs.run import Run
 
 small.keep_compiled()
@@ -103,3 +106,12 @@ def test_evaluation_of_what_is_not_finite_is_no_score():
         soundness.check_returns("Sick", np.array([[1.0, 2.0], [3.0, np.inf]]), [3, 7])
     soundness.check_returns("Well", np.zeros((2, 2)), [3, 7])
     assert soundness.first_bad(np.array([1, 2])) is None
+
+
+def test_rewards_that_are_no_numbers_are_named_beside_what_was_learned():
+    def hint(name, reward):
+        found = Finite(SimpleNamespace(names={"rewards": name}), None, None, None)
+        return found.reward_hint(SimpleNamespace(metrics={"reward": np.float32(reward)}), 1)
+
+    assert hint("Mine", [0, np.nan]) == " The rewards of Mine were nan too; look at them first."
+    assert hint("Mine", [np.nan, 1]) == hint("environment", [0, np.nan]) == ""

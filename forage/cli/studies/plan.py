@@ -41,7 +41,7 @@ def run(positional: list[str], words: options.Words) -> None:
             "forage plan takes an agent and an environment, as in forage plan ppo gymnasium:HalfCheetah-v5 --cores "
             "1,2,16, or an agent and data, as in forage plan sft --data pairs.jsonl."
         )
-    agent, environment = [*positional, None][:2]
+    agent, environment = positional[0], positional[1] if data is None else None
     fields = part_options.fields(registry.part_class("agent", agent))
     json = bool(words.pop("json", False))
     asked = options.parse("cores", words.pop("cores", "1,2,4,8,16,32,64"), tuple[int, ...])

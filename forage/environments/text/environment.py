@@ -23,6 +23,7 @@ from forage.environments.text import worlds
 from forage.environments.text.chunks import Chunks
 from forage.environments.text.course import Course, EpisodeSlot, Limits, Words, save_slot
 from forage.environments.text.form import HISTORIES, PROMPT_END, Form, read_variables
+from forage.environments.text.guard import RETURNED
 from forage.environments.text.names import find_native, levels_of, today, tool_target
 from forage.environments.text.own import prompts
 from forage.environments.text.own.judge import UNSCORED, FinishedEpisode, Judge, Judgement, trainer_state
@@ -483,6 +484,7 @@ class TextEnvironment(HostEnvironment):
         lost = ended & self._unscored
         if self.judge is not None:
             self.judge.scorer.check_rollout(self._failed[ended])
+        self._check_verdicts(np.flatnonzero(ended).tolist())
         for index in np.flatnonzero(ended).tolist():
             self._records[index].end(self.worlds[index], self._slots[index].said, self._slots[index].cut)
             self._begin_at(index, self._draw_start(None))
@@ -492,6 +494,15 @@ class TextEnvironment(HostEnvironment):
         said = {one: info[one] for one in names}
         step = Step(led, rewards, ended & ~lost, lost, said)  # type: ignore[arg-type]
         return HostStep(step, self._stack_contexts() if ended.any() else led)
+
+    def _check_verdicts(self, ended: Sequence[int]) -> None:
+        """Raise `ForageError` if a verifier returned no verdict for any answer of a rollout."""
+        reasons = [self._slots[index].said.failure for index in ended]
+        if reasons and all(reason.startswith(RETURNED) for reason in reasons):
+            raise ForageError(
+                f"None of the answers of a rollout of {self.name} could be judged, as {reasons[-1]}; mend it, and "
+                f"resume the run."
+            )
 
     def _advance_all(self, action: np.ndarray) -> list[EpisodeSlot]:
         """Return all episodes after a turn. Replies that wait for other processes are computed side by side."""

@@ -8,6 +8,7 @@ from moody import Moody
 
 from forage.core.errors import ForageError
 from forage.environments.text import sets
+from forage.environments.text.environment import TextEnvironment
 from forage.environments.text.families.addition import Addition
 from forage.environments.text.guard import Guard, sound, verify_in_place
 from forage.environments.text.opening import family
@@ -95,3 +96,17 @@ def test_what_cannot_be_sent_is_refused_at_once():
         Guard(Local())
     with pytest.raises(ForageError, match="more than 0 seconds"):
         Guard(family("addition"), seconds=0)
+
+
+@pytest.mark.filterwarnings("ignore:An answer in .* could not be judged:UserWarning")
+def test_a_rollout_without_one_verdict_ends_the_run(monkeypatch):
+    """Where a verifier returns no verdict; one that raises may do so because of what was written."""
+    environment = TextEnvironment("addition", 2)
+    action = environment.reset(0)["reference"]
+    returned = [Verdict(True, float("nan")), Verdict(True, 1.0)]
+    monkeypatch.setattr(Addition, "verify", lambda family, problem, text: returned.pop())
+    assert environment.step(action).step.reward.tolist() == [1, 0]
+    monkeypatch.setattr(Addition, "verify", lambda family, problem, text: Verdict(True, float("nan")))
+    with pytest.raises(ForageError, match=r"None of the answers of a rollout .* the verifier returned the truth nan"):
+        environment.step(action)
+    environment.close()
