@@ -440,7 +440,7 @@ def simulate_turns(
 
 
 def plan_lines(found: list[Prediction], unit: str = "steps") -> list[str]:
-    """Return predictions as a table of text. `unit`: what is counted, `steps` or `updates`."""
+    """Return predictions as a table of text. `unit`: of the speed, `steps` or `updates`."""
     native = not any(one.num_envs for one in found)
     rows = [("cores", f"{unit}/s") if native else ("cores", "workers", "environments", "steps/s", "a turn's time")]
     for one in found:

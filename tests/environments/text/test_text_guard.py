@@ -100,7 +100,7 @@ def test_what_cannot_be_sent_is_refused_at_once():
 
 @pytest.mark.filterwarnings("ignore:An answer in .* could not be judged:UserWarning")
 def test_a_rollout_without_one_verdict_ends_the_run(monkeypatch):
-    """Where a verifier returns no verdict; one that raises may do so because of what was written."""
+    """An error of a verifier ends no run, as it may be due to the answers."""
     environment = TextEnvironment("addition", 2)
     action = environment.reset(0)["reference"]
     returned = [Verdict(True, float("nan")), Verdict(True, 1.0)]

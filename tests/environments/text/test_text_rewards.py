@@ -126,7 +126,7 @@ def test_a_rollout_without_one_finite_reward_ends_the_run(scorer, number, value)
 
 
 def test_nan_beside_a_number_leaves_its_function_out(scorer):
-    """As in TRL, but counted; beside None alone it is a failure."""
+    """The sum is TRL's, and NaN is counted. An answer with NaN and None alone has failed."""
     scores = (found := scorer(endless, score)).score(BATCH, STATE)
     assert scores.lost.tolist() == [False, False, True, False] and scores.reward.tolist() == [2, 0, 0, 2]
     assert found.failures.total() == 2 and found.unscored == 0
