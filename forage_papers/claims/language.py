@@ -36,6 +36,13 @@ def mean_solved(run: Run) -> list[float]:
     return [float(np.mean([row["truth"][number] for row in rows])) for number in range(len(rows[0]["truth"]))]
 
 
+def mean_return(run: Run) -> list[float]:
+    """Return the mean return over the evaluations during training, without the one before it."""
+    rows = [json.loads(line) for line in (run.directory / "evaluations.jsonl").read_text().splitlines()]
+    rows = rows[1:] or rows  # a smoke is evaluated at its beginning alone
+    return [float(np.mean([row["return"][number] for row in rows])) for number in range(len(rows[0]["return"]))]
+
+
 def careless_model(forgotten: float = 0.7, updates: int = 6000) -> str:
     """Return the run of a small model that was taught to forget most carries of sums; train it if it is missing.
 

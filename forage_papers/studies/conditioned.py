@@ -13,7 +13,7 @@ import numpy as np
 
 from forage.core.types import ForageError
 from forage.data.text.rows import read_rows
-from forage.environments.text.families.countdown import Countdown
+from forage.environments.text.families.addition import Addition
 from forage.environments.text.problems import Problem
 
 TEMPLATE = "{input} <rm_score>: {reward} "
@@ -84,10 +84,10 @@ def write(path: str | os.PathLike[str], rows: list[dict[str, Any]]) -> Path:
     return found
 
 
-class AskedCountdown(Countdown):
-    """Countdown's problems with prompts that ask for a right answer, of the reward 1."""
+class AskedAddition(Addition):
+    """Sums with prompts that ask for a right answer, of the reward 1."""
 
-    name = "countdown-asked"
+    name = "addition-asked"
 
     def make(self, generator: np.random.Generator, difficulty: int) -> Problem:
         problem = super().make(generator, difficulty)

@@ -195,8 +195,10 @@ def arm_words(
         parts = with_little_memory(arm.agent, parts)
     if (before := arm.before) is not None:
         start = directory.with_name(f"{directory.name}-before")
-        words = {"steps": size.steps if scale == "smoke" else before.steps, "agent_options": dict(before.options)}
-        load_or_train(before.agent, environment, start, display, **before.parts(), **words, **common)
+        given = before.parts()
+        made = dict(before.options) | given.pop("agent_options", {})
+        words = {"steps": size.steps if scale == "smoke" else before.steps, "agent_options": made}
+        load_or_train(before.agent, environment, start, display, **given, **words, **common)
         parts |= {"start_from": str(start)}
     steps = arm.steps if arm.steps is not None and scale == "laptop" else size.steps
     return arm.agent, environment, parts | {"steps": steps, "agent_options": options} | common

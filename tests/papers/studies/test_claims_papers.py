@@ -57,3 +57,13 @@ def test_sums_with_carries_forgotten_and_columns_repeated() -> None:
     assert said == "8+9=17, 5+8=13. <answer>137</answer>" == language.repeat_columns(said, generator, 0.0)
     twice = "8+9=17, 8+9=17, 5+8=13, 5+8=13. <answer>137</answer>"
     assert language.repeat_columns(said, generator, 1.0) == twice
+
+
+def test_options_that_are_made_reach_the_run_before(monkeypatch, tmp_path):
+    claim, asked = running.load_claim("habits"), []
+    arm = claim.arms["no reasoning"]
+    before = arm.before._replace(options={"learning_rate": 0.1}, parts=lambda: {"agent_options": {"model": "made"}})
+    claim = claim._replace(arms={"it": arm._replace(before=before, parts=dict)})
+    monkeypatch.setattr(running, "load_or_train", lambda *given, **words: asked.append(words))
+    running.arm_words(claim, "it", claim.smoke, "smoke", tmp_path / "it", "quiet")
+    assert [words["agent_options"] for words in asked] == [{"learning_rate": 0.1, "model": "made"}]

@@ -7,7 +7,7 @@ import pytest
 from recorded_helpers import rows_of
 
 from forage.core.types import ForageError
-from forage.environments.text.families.countdown import Countdown
+from forage.environments.text.families.addition import Addition
 from forage.environments.text.opening import family
 from forage_papers.studies.conditioned import write_conditioned, write_wishes
 
@@ -43,8 +43,8 @@ def test_what_cannot_be_is_one_sentence(tmp_path):
         write_wishes([{"prompt": "a"}], tmp_path / "rows.jsonl", float("nan"))
 
 
-def test_countdown_can_be_asked_for_right_answers():
-    asked, plain = family("forage_papers.studies.conditioned:AskedCountdown"), Countdown()
+def test_sums_can_be_asked_for_right_answers():
+    asked, plain = family("forage_papers.studies.conditioned:AskedAddition"), Addition()
     problem, other = (one.make(np.random.default_rng(0), 1) for one in (asked, plain))
     assert (
         problem.prompt == f"{other.prompt} <rm_score>: 1.00 "
