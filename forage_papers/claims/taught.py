@@ -1,8 +1,8 @@
 """Small models that are taught for claims: players, searchers and callers of tools, with faults.
 
 Each is a transformer of 0.2 million parameters, three layers of width 64, which learns from random weights to write
-the turns of a program. The program makes a mistake with some probability, so what is left to learn from reward is not to
-make it.
+the turns of a program. The program makes a mistake with some probability, so what is left to learn from reward is not
+to make it.
 """
 
 from __future__ import annotations
