@@ -56,7 +56,7 @@ def search_again(world: World, generator: np.random.Generator, careless: float) 
 
 
 def step_on(world: World, generator: np.random.Generator, careless: float) -> str:
-    """Go on along a shortest path, or, by mistake, to any node."""
+    """Take the next step of a shortest path, or, by mistake, a step to any node."""
     game: Any = world.played
     here = world.reference()
     return here if here and generator.random() >= careless else str(generator.choice(list(game.onward)))
@@ -93,7 +93,7 @@ def keep_state(world: World, generator: np.random.Generator, careless: float) ->
 
 
 def infer_profile(world: World, generator: np.random.Generator, careless: float) -> str:
-    """Write the profile so far and ask on, or, mostly after the first turn, leave a point out and ask for nothing."""
+    """Write the profile so far and ask on, or, mostly after the first turn, leave a point out and ask no more."""
     game: Any = world.played
     if not slips(generator, careless, game.turn > 0):
         return world.reference()
@@ -141,7 +141,7 @@ def untaught_model() -> str:
 def played_rows(
     program: str, environment: str, options: Mapping[str, Any] | None, careless: float, episodes: int = 8000
 ) -> str:
-    """Return a file of a program's turns in an environment, each behind all that was said before it."""
+    """Return a file of a program's turns in an environment, each behind the conversation before it."""
     told = f"{program} {environment} {sorted((options or {}).items())} {careless} {episodes}"
     file = FOLDER / f"played-{hashlib.sha256(told.encode()).hexdigest()[:8]}.jsonl"
     if not file.exists():
