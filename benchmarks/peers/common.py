@@ -15,6 +15,8 @@ Its last line on standard output is one JSON object:
 - `total_steps`: environment steps learned from in one training run (of each seed).
 - `final_return`: for each seed, the mean undiscounted return of evaluation episodes after training.
 - `episodes`: steps and return at the end of each training episode; only where a script keeps them.
+- `curve`, `evaluations`, `evaluation`, `seconds`: steps and return of training episodes and of evaluations, the last
+  evaluation, and the seconds of training and evaluations; only where `evaluation_every` asks for them.
 - `versions`: of the packages that matter.
 """
 
@@ -25,7 +27,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 STARTED = "BENCHMARK_STARTED"
@@ -68,6 +70,7 @@ def report(
     packages: Sequence[str],
     episodes: Sequence[tuple[int, float]] | None = None,
     core_seconds: float | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> None:
     """Prints the result line."""
     result = {
@@ -87,4 +90,4 @@ def report(
         result["episodes"] = episodes
     if core_seconds is not None:
         result["steps_per_core_second"] = steps / core_seconds
-    print(json.dumps(result), flush=True)
+    print(json.dumps(result | dict(more or {})), flush=True)

@@ -41,6 +41,27 @@ class Stopwatch(BaseCallback):
         return True
 
 
+class Evaluations(BaseCallback):
+    """Plays greedy episodes every so many steps, in an environment of its own."""
+
+    def __init__(self, settings: Mapping[str, Any]):
+        super().__init__()
+        self.every, self.episodes = settings["evaluation_every"], settings["evaluation_episodes"]
+        self.environment = Monitor(gymnasium.make(settings["environment"]))
+        self.environment.reset(seed=10_000 + settings["seed"])
+        self.found: list[tuple[int, float]] = []
+
+    def _on_step(self) -> bool:
+        if self.model.num_timesteps % self.every == 0:
+            mean, _ = evaluate_policy(self.model, self.environment, n_eval_episodes=self.episodes)
+            self.found.append((self.model.num_timesteps, float(mean)))
+        return True
+
+    def summarise(self, episodes: Sequence[Any], final: Any, seconds: float) -> dict[str, Any]:
+        """Return what `headline.py` reads, with the curve of training episodes."""
+        return {"curve": episodes, "evaluations": self.found, "evaluation": float(final), "seconds": seconds}
+
+
 def ppo(algorithm: Any, environment: Any, settings: dict[str, Any]) -> Any:
     rollout = settings["num_envs"] * settings["rollout_length"]
     rate = settings["learning_rate"]
@@ -132,7 +153,9 @@ def run(algorithms: Mapping[str, Any], packages: Sequence[str], seconds_import: 
         stopwatch = Stopwatch(settings["num_envs"] * settings["rollout_length"])
     else:
         stopwatch = Stopwatch(settings["learning_starts"] + SETTLING_STEPS)
-    model.learn(settings["steps"], callback=stopwatch, log_interval=None)
+    evaluations = Evaluations(settings) if settings.get("evaluation_every") else None
+    began = time.perf_counter()
+    model.learn(settings["steps"], callback=[stopwatch, evaluations] if evaluations else stopwatch, log_interval=None)
     ended = time.perf_counter()
     if stopwatch.began is None:
         raise SystemExit(f"{settings['steps']} steps end before the timed section begins; ask for more.")
@@ -157,4 +180,5 @@ def run(algorithms: Mapping[str, Any], packages: Sequence[str], seconds_import: 
         final_return=[final_return],
         packages=packages,
         episodes=stopwatch.episodes,
+        more=evaluations.summarise(stopwatch.episodes, final_return, ended - began) if evaluations else {},
     )

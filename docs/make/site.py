@@ -263,6 +263,7 @@ def navigation(pages: Iterable[str]) -> list[dict[str, Any]]:
         {
             "Measured": [
                 *section(MEASURED),
+                {"Headline results": listed("benchmarks/results/headline")},
                 {"Learning": "benchmarks/results/learning/README.md"},
                 {"Benchmarks": ["benchmarks/README.md", *tables]},
                 {"Claims": listed("docs/claims")},
