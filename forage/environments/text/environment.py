@@ -23,7 +23,7 @@ from forage.environments.text import worlds
 from forage.environments.text.chunks import Chunks
 from forage.environments.text.course import Course, EpisodeSlot, Limits, Words, save_slot
 from forage.environments.text.form import HISTORIES, PROMPT_END, Form, read_variables
-from forage.environments.text.guard import RETURNED
+from forage.environments.text.guard import NOT_FINITE
 from forage.environments.text.names import find_native, levels_of, today, tool_target
 from forage.environments.text.own import prompts
 from forage.environments.text.own.judge import UNSCORED, FinishedEpisode, Judge, Judgement, trainer_state
@@ -496,9 +496,9 @@ class TextEnvironment(HostEnvironment):
         return HostStep(step, self._stack_contexts() if ended.any() else led)
 
     def _check_verdicts(self, ended: Sequence[int]) -> None:
-        """Raise `ForageError` if a verifier returned no verdict for any answer of a rollout."""
+        """Raise `ForageError` if a verifier returned NaN or infinity for all answers of a rollout."""
         reasons = [self._slots[index].said.failure for index in ended]
-        if reasons and all(reason.startswith(RETURNED) for reason in reasons):
+        if reasons and all(reason.startswith(NOT_FINITE) for reason in reasons):
             raise ForageError(
                 f"None of the answers of a rollout of {self.name} could be judged, as {reasons[-1]}; mend it, and "
                 f"resume the run."

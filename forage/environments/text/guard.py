@@ -14,20 +14,21 @@ from forage.core.errors import ForageError
 from forage.environments.text.problems import Family, Problem, Verdict
 from forage.environments.text.process import Process, ProcessPool, Silent
 
-RETURNED = "the verifier returned"  # the beginning of a reason that another text would hardly mend
+NOT_FINITE = tuple(f"the verifier returned the truth {value}" for value in ("nan", "inf", "-inf"))
+"""The beginnings of reasons that are a fault of the verifier, and no limit of a text."""
 
 
 def sound(found: Any) -> Verdict:
     """Return a valid verdict unchanged; turn any other value into a failed verdict that describes it."""
     if not isinstance(found, tuple) or len(found) != len(Verdict._fields):
-        return failed_verdict(f"{RETURNED} {found!r:.80} and no verdict")
+        return failed_verdict(f"the verifier returned {found!r:.80} and no verdict")
     form, truth, failure = found
     form, truth = plain_scalar(form), plain_scalar(truth)
     number = float(truth) if isinstance(truth, numbers.Real) else math.nan
     if not 0 <= number <= 1:
-        return failed_verdict(f"{RETURNED} the truth {truth!r:.80}, which is no number from 0 to 1")
+        return failed_verdict(f"the verifier returned the truth {truth!r:.80}, which is no number from 0 to 1")
     if not isinstance(form, bool) or not isinstance(failure, str):
-        return failed_verdict(f"{RETURNED} the format {form!r:.80}, which is neither True nor False")
+        return failed_verdict(f"the verifier returned the format {form!r:.80}, which is neither True nor False")
     return Verdict(form, number, failure)
 
 

@@ -99,7 +99,7 @@ def test_what_cannot_be_sent_is_refused_at_once():
 
 
 @pytest.mark.filterwarnings("ignore:An answer in .* could not be judged:UserWarning")
-def test_a_rollout_without_one_verdict_ends_the_run(monkeypatch):
+def test_a_rollout_without_one_finite_verdict_ends_the_run(monkeypatch):
     """An error of a verifier ends no run, as it may be due to the answers."""
     environment = TextEnvironment("addition", 2)
     action = environment.reset(0)["reference"]
