@@ -149,3 +149,10 @@ def fold_keys(keys: Key[Array, " seed"], number: int | Array) -> Key[Array, " se
 def from_data(data: Array) -> Key[Array, "*shape"]:
     """Return the key that `jax.random.key_data` was taken from."""
     return jax.random.wrap_key_data(data, impl=FUSED)
+
+
+def fuse(key: Key[Array, "*shape"]) -> Key[Array, "*shape"]:
+    """Return a key of JAX's own Threefry as one of `FUSED`, which draws the same numbers; another key as it is."""
+    same = getattr(jax.config, "jax_threefry_partitionable", True)  # JAX's older order of counters draws other numbers
+    own = same and jax.random.key_impl(key) == "threefry2x32"
+    return from_data(jax.random.key_data(key)) if own else key

@@ -55,6 +55,15 @@ def test_a_key_survives_as_plain_numbers():
     np.testing.assert_array_equal(jax.random.uniform(key, (4,)), jax.random.uniform(again, (4,)))
 
 
+def test_a_key_of_jax_is_fused_to_the_same_numbers():
+    key, other = jax.random.key(3), jax.random.key(3, impl="rbg")
+    fused = prng.fuse(key)
+    assert jax.random.key_impl(fused) == jax.random.key_impl(prng.key(3)) and prng.fuse(fused) is fused
+    for one, two in ((key, fused), (jax.random.fold_in(key, 5), jax.random.fold_in(fused, 5))):
+        np.testing.assert_array_equal(jax.random.bits(one, (3, 4)), jax.random.bits(two, (3, 4)))
+    assert prng.fuse(other) is other
+
+
 def test_streams_that_are_to_differ_do():
     """Each is a key of its own, or a number folded into a key; two equal ones would draw the same numbers."""
     assert len(set(prng.STREAMS)) == len(prng.STREAMS) and max(prng.STREAMS) < 2**31
