@@ -28,6 +28,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.core.errors import ForageError
 
+LOWEST = 1e-6  # a temperature below it is 0: the most probable token
 COLDEST = 1e-30  # what divides logits at temperature 0, where the most probable token has probability 1
 BELOW_ALL = -2139095042  # one less than -inf as an ordered whole number
 
@@ -56,6 +57,12 @@ class Sampling(NamedTuple):
 
 PLAIN = Sampling()
 """The distribution of the logits themselves."""
+
+
+def leaves_out(sampling: Sampling) -> bool:
+    """Return whether the rules may leave out tokens that are allowed; a traced temperature does not."""
+    greedy = isinstance(sampling.temperature, (int, float)) and sampling.temperature == 0
+    return greedy or sampling.top_k is not None or sampling.top_p is not None or sampling.min_p is not None
 
 
 def log_distribution(
@@ -134,6 +141,26 @@ def noise(key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "*shape"]
     return jax.random.gumbel(key, shape)
 
 
+def draw(
+    logits: Float[Array, "*batch vocabulary"],
+    noise: Float[Array, "*batch vocabulary"],
+    sampling: Sampling = PLAIN,
+    allowed: Bool[Array, "*#batch vocabulary"] | None = None,
+) -> tuple[Int[Array, "*batch"], Float[Array, "*batch"]]:
+    """Return a token drawn with Gumbel noise, and the log-probability with which it is drawn.
+
+    At a traced temperature below `LOWEST` that is counted as 0, and the token the most probable one.
+    """
+    if leaves_out(sampling):
+        return draw_token(log_distribution(logits, sampling, allowed), noise)
+    sampling.check()
+    cold = jnp.asarray(sampling.temperature) < LOWEST
+    z = logits.astype(jnp.float32) + jnp.where(cold, 0.0, sampling.temperature) * noise
+    token = jnp.argmax(z if allowed is None else jnp.where(allowed, z, -jnp.inf), axis=-1).astype(jnp.int32)
+    log_p = score_token(logits, token, sampling, allowed)[0]
+    return token, jnp.where(jnp.broadcast_to(cold, (*token.shape, 1))[..., 0], 0.0, log_p)
+
+
 def draw_token(
     log_probability: Float[Array, "*batch vocabulary"], noise: Float[Array, "*batch vocabulary"]
 ) -> tuple[Int[Array, "*batch"], Float[Array, "*batch"]]:
@@ -159,6 +186,34 @@ def log_probability(
     may have moved it past a threshold. Its probability is then that of the kept tokens with it among them.
     """
     return token_value(log_distribution(logits, sampling, allowed, token), token)
+
+
+def score_token(
+    logits: Float[Array, "*batch vocabulary"],
+    token: Int[Array, "*batch"],
+    sampling: Sampling = PLAIN,
+    allowed: Bool[Array, "*#batch vocabulary"] | None = None,
+) -> tuple[Float[Array, "*batch"], Float[Array, "*batch"]]:
+    """Return the log-probability with which each token is drawn, and the entropy of its distribution.
+
+    As `log_probability` and `entropy` of `log_distribution`; a traced temperature counts as `LOWEST` or more. Where no
+    rule leaves out tokens that are allowed, no array of all log-probabilities is made: with z the logits over the
+    temperature, less their maximum, and s the sum of exp(z), they are z - log s and log s - sum exp(z) z / s.
+    """
+    if leaves_out(sampling):
+        whole = log_distribution(logits, sampling, allowed)
+        return log_probability(logits, token, sampling, allowed), entropy(whole)
+    sampling.check()
+    z = logits.astype(jnp.float32) / jnp.maximum(sampling.temperature, LOWEST)
+    if allowed is not None:
+        z = jnp.where(allowed, z, -jnp.inf)
+    z = z - jax.lax.stop_gradient(jnp.max(z, axis=-1, keepdims=True))
+    likely = jnp.exp(z)
+    total = jnp.sum(likely, axis=-1)
+    logarithm = jnp.log(total)
+    taken = jnp.arange(z.shape[-1]) == token[..., None]  # unlike an index, it fills no array in the gradient
+    own = jnp.sum(jnp.where(taken, z, 0.0), axis=-1) - logarithm
+    return own, logarithm - jnp.sum(likely * jnp.where(z > -jnp.inf, z, 0.0), axis=-1) / total
 
 
 def entropy(log_probability: Float[Array, "*batch vocabulary"]) -> Float[Array, "*batch"]:

@@ -16,7 +16,15 @@ from forage.core.types import ForageError
 from forage.nn.language import lora
 from forage.nn.language.architecture import Architecture
 from forage.nn.language.directory import ends, with_tokens
-from forage.nn.language.generate import SharedPrefix, generate, last_hidden, log_probabilities, pad_left, write_tokens
+from forage.nn.language.generate import (
+    SharedPrefix,
+    generate,
+    last_hidden,
+    log_probabilities,
+    pad_left,
+    read_prompts,
+    write_tokens,
+)
 from forage.nn.language.peft import load_adapters, save_adapters
 from forage.nn.language.positions import Rope
 from forage.nn.transformer import ACTIVATIONS, Transformer, normalise, scale_numbers
@@ -212,6 +220,24 @@ def test_first_weights_are_small():
     assert (block.attention_norm == 1).all() and (block.queries.bias == 0).all()
 
 
+def test_prompts_of_a_group_are_read_once_where_they_are_alike(monkeypatch):
+    network, read = draw(ONE_LAYER), []
+    extend = Transformer.extend
+    monkeypatch.setattr(
+        Transformer,
+        "extend",
+        lambda self, cache, tokens, *a: read.append(len(tokens)) or extend(self, cache, tokens, *a),
+    )
+    alike = np.array([[0, 4, 6], [0, 4, 6], [1, 2, 3], [1, 2, 3]])
+    other = np.array([[0, 4, 6], [1, 4, 6], [1, 2, 3], [1, 2, 3]])  # which differ in padding alone
+    once = jax.jit(lambda tokens: read_prompts(network, tokens, tokens > 0, 2))
+    each = jax.jit(lambda tokens: read_prompts(network, tokens, tokens > 0))
+    for tokens in (alike, other):
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), once(tokens), each(tokens))
+    assert read == [2, 4, 4]
+    assert jax.eval_shape(once, other[:3])[0].shape[0] == 3 and read[3:] == [3]
+
+
 @pytest.mark.thorough
 def test_scoring_in_chunks_and_with_less_memory_is_the_same():
     network = draw(SCALED)
@@ -256,7 +282,7 @@ def test_what_rows_begin_with_is_read_once_to_the_same_numbers(architecture):
     group = {"together": SharedPrefix(prompts=2), "remat": True, "chunk": 5}
     each = small.compute(jax.value_and_grad(loss, has_aux=True), network.table)
     once = small.compute(jax.value_and_grad(lambda table: loss(table, **group), has_aux=True), network.table)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), each, once)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=5e-5), each, once)  # slopes of up to 30
     one = jax.eval_shape(lambda: log_probabilities(network, jnp.asarray(tokens[:, :4]), wanted=1, **group)[0])
     assert one.shape == (4, 1)
     with pytest.raises(ForageError, match="have in common is read once where `wanted` says"):

@@ -7,7 +7,16 @@ import pytest
 import small
 
 from forage.core.types import ForageError
-from forage.ops.sampling import PLAIN, Sampling, draw_token, entropy, log_distribution, log_probability, noise
+from forage.ops.sampling import (
+    PLAIN,
+    Sampling,
+    draw_token,
+    entropy,
+    log_distribution,
+    log_probability,
+    noise,
+    score_token,
+)
 
 small.keep_compiled()
 P = np.array([0.4, 0.3, 0.2, 0.1])
@@ -82,6 +91,33 @@ def test_a_token_that_was_drawn_counts_as_kept_and_has_a_gradient():
 def test_entropy_of_what_is_kept():
     found = small.compute(lambda z: entropy(log_distribution(z, Sampling(top_k=2))), LOGITS)
     np.testing.assert_allclose(found, -(4 / 7) * np.log(4 / 7) - (3 / 7) * np.log(3 / 7), rtol=1e-5)
+
+
+def test_score_and_entropy_of_a_token_and_their_gradient():
+    logits = jnp.stack([LOGITS, 40 * LOGITS, -LOGITS])
+    token, heat = jnp.array([1, 0, 3]), jnp.array([[0.5], [2.0], [1.0]])
+    allowed = jnp.array([True, True, False, True])
+    weight = jnp.array([[0.3, -1.0, 2.0], [0.7, 0.2, -0.4]])
+
+    def separate(z, rule):
+        whole = log_distribution(z, rule, allowed)
+        return log_probability(z, token, rule, allowed), entropy(whole)
+
+    def run(logits, heat):
+        rules = Sampling(heat), Sampling(top_k=2)
+        found = []
+        for rule in rules:
+            for score in (separate, lambda z, rule: score_token(z, token, rule, allowed)):
+                total = lambda z, score=score, rule=rule: (weight * jnp.stack(score(z, rule))).sum()  # noqa: E731
+                found.append((jnp.stack(score(logits, rule)), jax.grad(total)(logits)))
+        return found
+
+    found = small.compute(run, logits, heat)
+    for (expected, slope), (ours, own) in zip(found[::2], found[1::2], strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(own, slope, rtol=1e-4, atol=1e-5)
+    p = P[[0, 1, 3]] ** 2 / (P[[0, 1, 3]] ** 2).sum()
+    np.testing.assert_allclose(found[1][0][:, 0], [np.log(p[1]), -(p * np.log(p)).sum()], rtol=1e-5)
 
 
 @pytest.mark.parametrize(

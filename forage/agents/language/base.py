@@ -19,7 +19,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.agents.language.descent import descend
-from forage.core import mesh
+from forage.core import mesh, prng
 from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.ports.needs import Choices, Needs
 from forage.core.ranges import Range, Ranges, check_minibatches
@@ -31,9 +31,9 @@ from forage.nn.language.generate import (
     SharedPrefix,
     chunk_size,
     hidden_before_tokens,
-    last_hidden,
     log_probabilities,
     map_tokens,
+    read_prompts,
     write_tokens,
 )
 from forage.nn.language.memory import cache_bytes, pays_remat, tree_bytes, update_bytes
@@ -41,10 +41,9 @@ from forage.nn.language.pretrained import PretrainedModel, make_pretrained
 from forage.nn.transformer import Transformer
 from forage.ops.optimiser import Masters, Optimiser, has_rounded, make_named_optimiser
 from forage.ops.rows import merge_time
-from forage.ops.sampling import Sampling
+from forage.ops.sampling import LOWEST, Sampling
 from forage.ops.tokens.masks import where_mask
 
-LOWEST = 1e-6  # a temperature below it is 0: the most probable token
 DTYPES = "float32", "bfloat16"
 """The number formats that a model computes in. Gradients of float16 are 0 without a scaled loss."""
 
@@ -357,7 +356,8 @@ class LanguageAgent(Agent):
         `temperature`: 0 for the most probable tokens. `explore`: whether the answers are a rollout to learn from; those
         of an evaluation are the policy's own. `room`: the number of tokens that each may have; `None`: `new`.
         """
-        return answers(state, context, keys, self.sampling(temperature[..., None]), new, room)
+        together = self.group if explore else 1  # whoever evaluates asks each prompt once
+        return answers(state, context, keys, self.sampling(temperature[..., None]), new, room, together)
 
     def rows(self, batch: Batch) -> AnswerRows:
         """Return the answers of a rollout, turn after turn, one a row."""
@@ -493,19 +493,21 @@ def answers(
     sampling: Sampling,
     new: int,
     room: Int[Array, " row"] | None = None,
+    together: int = 1,
 ) -> tuple[Int[Array, "row new"], Float[Array, "row new"]]:
     """Write an answer to each context, and return its tokens, counted from 1, and their log-probabilities.
 
-    `room`: the number of tokens that each may have; `None`: `new`.
+    `room`: the number of tokens that each may have; `None`: `new`. `together`: the number of rows, one after another,
+    that usually have the same context, which is then read once.
     """
     there, tokens = context != Tokens.PAD, jnp.maximum(context - 1, 0)
     network = state.network
-    hidden, cache = network.extend(network.cache(*tokens.shape), tokens, there)
-    key = jax.random.wrap_key_data(keys[0])
+    hidden, cache = read_prompts(network, tokens, there, together)
+    key = prng.from_data(keys[0])
     written, _ = write_tokens(
         network,
         cache,
-        last_hidden(hidden, there),
+        hidden,
         key,
         new,
         sampling,

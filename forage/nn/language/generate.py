@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core import mesh
+from forage.core import mesh, prng
 from forage.core.errors import ForageError
 from forage.nn.transformer import Cache, Transformer
 from forage.ops import sampling as distribution
@@ -173,6 +173,7 @@ def write_tokens(
     has the axes `batch new 1`, each token has its own.
     """
     batch, vocabulary = len(hidden), network.architecture.vocabulary
+    key = prng.fuse(key)
     keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.arange(new))
     noise = None
     if new * batch * vocabulary <= AT_ONCE:
@@ -184,9 +185,8 @@ def write_tokens(
         this = sampling
         if jnp.ndim(sampling.temperature) == 3:
             this = sampling._replace(temperature=sampling.temperature[:, number])  # type: ignore[index]
-        log_p = distribution.log_distribution(network.logits(hidden), this, allowed)
         own = distribution.noise(keys[number], (batch, vocabulary)) if noise is None else noise[number]
-        token, log_p = distribution.draw_token(log_p, own)
+        token, log_p = distribution.draw(network.logits(hidden), own, this, allowed)
         token, log_p = jnp.where(ended, PAD, token), jnp.where(ended, 0.0, log_p)
         news = GeneratedText(token, ~ended, log_p)
         written = jax.tree.map(lambda whole, one: whole.at[number].set(one), written, news)
@@ -219,6 +219,31 @@ def write_tokens(
         else:
             going = jax.lax.fori_loop(before, end, step, going)
     return jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), going.written), going.cache
+
+
+def read_prompts(
+    network: Transformer, tokens: Int[Array, "batch time"], mask: Bool[Array, "batch time"], together: int = 1
+) -> tuple[Float[Array, "batch width"], Cache]:
+    """Read prompts into a new cache, and return the hidden state of each row's last token, and the cache.
+
+    `together`: the number of rows, one after another, that may have the same prompt. The program looks whether all of
+    them do, and then reads it once.
+    """
+
+    def run_each() -> tuple[Float[Array, "batch width"], Cache]:
+        hidden, cache = network.extend(network.cache(*tokens.shape), tokens, mask)
+        return last_hidden(hidden, mask), cache
+
+    def run_once() -> tuple[Float[Array, "batch width"], Cache]:
+        there = mask[::together]
+        hidden, cache = network.extend(network.cache(*there.shape), tokens[::together], there)
+        return jnp.repeat(last_hidden(hidden, there), together, axis=0), network.repeat_rows(cache, together)
+
+    if together == 1 or len(tokens) % together:
+        return run_each()
+    grouped = jax.tree.map(lambda x: x.reshape(-1, together, x.shape[1]), (tokens, mask))
+    alike = jnp.all(jnp.stack([jnp.all(x == x[:, :1]) for x in grouped]))
+    return jax.lax.cond(alike, run_once, run_each)
 
 
 def last_hidden(
@@ -406,9 +431,7 @@ def log_probabilities(
     def score(part: tuple[Array, Array, Any]) -> tuple[Array, Array]:
         hidden, token, heat = part
         rule = sampling._replace(temperature=heat) if own else sampling
-        logits = network.logits(hidden)
-        log_p = distribution.log_probability(logits, token, rule, allowed)
-        return log_p, distribution.entropy(distribution.log_distribution(logits, rule, allowed))
+        return distribution.score_token(network.logits(hidden), token, rule, allowed)
 
     chunk = chunk_size(chunk, after.size, network.architecture.vocabulary)
     log_p, entropy = map_tokens(score, (hidden, after, heat), chunk)

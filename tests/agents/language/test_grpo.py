@@ -90,7 +90,7 @@ def test_a_prompt_that_a_group_shares_is_read_once_and_nothing_else_changes(monk
     rows = agent.rows(batch)
     assert agent.shared_prefix(rows) == SharedPrefix(prompts=4)
     shared = run_learn(agent, state, batch)
-    monkeypatch.setattr(GRPO, "together", lambda self, rows: ALONE)
+    monkeypatch.setattr(GRPO, "shared_prefix", lambda self, rows: ALONE)
     alone = run_learn(agent, state, batch)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), shared[0].network, alone[0].network)
     for name in ("policy_loss", "entropy", "divergence", "moved"):
