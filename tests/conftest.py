@@ -9,9 +9,11 @@ compared with their annotations, shapes and all.
 
 import gc
 import hashlib
+import itertools
 import os
 import re
 import tempfile
+import threading
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -40,6 +42,8 @@ import jax  # noqa: E402
 import jaxtyping  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
+from jax._src.interpreters import mlir  # noqa: E402
+from jaxlib.mlir import ir  # noqa: E402
 
 if os.environ.get("FORAGE_TEST_SHAPES"):
     jaxtyping.Array = jax.Array | np.ndarray  # NumPy's arrays do wherever JAX's do
@@ -48,8 +52,34 @@ if os.environ.get("FORAGE_TEST_SHAPES"):
     ]
     jaxtyping.install_import_hook(checked, "beartype.beartype")
 
+from small import program_of  # noqa: E402
+
 from forage.core import compiling  # noqa: E402
 from forage.loop.device import programs as device  # noqa: E402
+
+
+def share_contexts(make, number=100):
+    """Return `make` for MLIR's contexts, with one context for `number` programs: JAX makes one for each.
+
+    To make one, to load its dialects and to drop it takes a quarter of all that a small program takes until it runs.
+    A context keeps all that it has seen, so each is dropped in turn. A program that is lowered within another, or in
+    another thread, has a context of its own: in a shared one its operations would go where the outer program stands.
+    """
+    shared, programs = [], itertools.count()
+
+    def share():
+        if ir.Context.current is not None or threading.current_thread() is not threading.main_thread():
+            return make()
+        if next(programs) % number == 0:
+            shared[:] = [make()]
+        return shared[0]
+
+    return share
+
+
+# A private function of JAX: a release without it makes a context for every program, and is as right.
+if hasattr(mlir, "make_ir_context") and not os.environ.get("FORAGE_TEST_AS_USED"):
+    mlir.make_ir_context = share_contexts(mlir.make_ir_context)
 
 BEGAN, MINUTES = time.monotonic(), float(os.environ.get("FORAGE_TEST_MINUTES", "inf"))
 
@@ -63,13 +93,20 @@ def pytest_collection_modifyitems(items):
 def pytest_collection_finish():
     # What was imported stays: to look through it for garbage again and again takes half a minute.
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(200_000, 20, 20)
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup():
+def pytest_runtest_setup(item):
+    if "monkeypatch" in item.fixturenames:  # a program may be of what is changed there
+        program_of.cache_clear()
     if time.monotonic() - BEGAN > 60 * MINUTES:
         pytest.skip(f"the {MINUTES:g} minutes are over")
+
+
+def pytest_runtest_teardown(item):
+    if "monkeypatch" in item.fixturenames:
+        program_of.cache_clear()
 
 
 @pytest.fixture

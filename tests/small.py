@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 import subprocess
@@ -91,9 +92,33 @@ PARTS: dict[str, dict[str, Any]] = {}
 """Further parts of some rows, by the name of the row. Tests of a package of parts extend the table."""
 
 
+@functools.lru_cache(maxsize=64)
+def program_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `jax.jit` of a function: one for all that are equal, as the methods of equal parts are.
+
+    JAX compiles again for every function that it is given, also for the same method of the same part.
+    """
+    return jax.jit(lambda *a: function(*a))
+
+
 def compute(function: Callable[..., Any], *arguments: Any) -> Any:
     """`function(*arguments)` from one program, in NumPy: op by op, every operation of it and after it is compiled."""
-    return jax.device_get(jax.jit(lambda *a: function(*a))(*arguments))
+    try:
+        program = program_of(function)
+    except TypeError:  # the method of a part with arrays, which have no hash
+        program = jax.jit(lambda *a: function(*a))
+    return jax.device_get(program(*arguments))
+
+
+def zeros(make: Callable[[], Any]) -> Any:
+    """Return the result of `make` with zeros for its numbers, which are not computed."""
+    return jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), jax.eval_shape(make))
+
+
+@functools.lru_cache(maxsize=64)
+def first_state(agent: Any, spec: Spec) -> Any:
+    """Return an agent's first state, compiled once for all tests of a module that begin with it."""
+    return at_once(lambda: agent.init(jax.random.key(0), spec))
 
 
 def at_once(make: Callable[[], Any]) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from check_helpers import check
 from critic_helpers import inputs_of
 from gymnasium import spaces
-from small import at_once, compute
+from small import compute, first_state
 from tiers import gate_cases
 
 from forage.agents.actor_critic.base import UpdateInputs
@@ -38,7 +38,7 @@ def batch(now):
 
 
 def beginning(agent=AGENT):
-    return at_once(lambda: agent.init(jax.random.key(0), SPEC))
+    return first_state(agent, SPEC)
 
 
 def normalise(x):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from check_helpers import check
 from gymnasium import spaces
-from small import at_once, compute
+from small import at_once, compute, zeros
 from tiers import first
 
 from forage.agents.q_learning.c51 import C51, project_atoms
@@ -32,7 +32,7 @@ TARGET = np.array([[[9, 9], [9, 9]], [[6, 8], [2, 4]], [[0, 0], [0, 0]]], np.flo
 
 def table(agent, numbers):
     """Return a network with the one-hot state as features, so that its last layer is the table."""
-    network = jax.tree.map(np.zeros_like, at_once(lambda: agent.init(jax.random.key(0), SPEC)).network)
+    network = zeros(lambda: agent.init(jax.random.key(0), SPEC)).network
     where = lambda n: (n.torso.body.layers[0].weight, n.advantage.layers[0].weight)  # noqa: E731
     return equinox.tree_at(where, network, (np.eye(STATES), numbers.reshape(STATES, -1)))
 

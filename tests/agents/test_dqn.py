@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from check_helpers import check
 from gymnasium import spaces
-from small import at_once, compute
+from small import at_once, compute, zeros
 
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
@@ -34,8 +34,7 @@ CLOCK = Clock(jnp.int32(0), jnp.float32(100))
 
 def table(agent, values):
     """Return a network with the one-hot state as features, so that its last layer is the table of Q."""
-    network = at_once(lambda: agent.init(jax.random.key(0), SPEC)).network
-    network = jax.tree.map(np.zeros_like, network)
+    network = zeros(lambda: agent.init(jax.random.key(0), SPEC)).network
     where = lambda n: (n.torso.body.layers[0].weight, n.advantage.layers[0].weight)  # noqa: E731
     return equinox.tree_at(where, network, (np.eye(STATES), values))
 

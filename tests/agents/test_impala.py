@@ -26,10 +26,12 @@ PLAIN = IMPALA(
 H0 = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))
 LOG_PI = np.log([0.75, 0.25, 0.25, 0.75])  # of the four actions below, all in state 0
 
+LOSS = jax.jit(jax.value_and_grad(PLAIN.loss, has_aux=True))
+
 
 def table():
     """Return a network with the one-hot state as features and tables as last layers."""
-    network = jax.tree.map(np.zeros_like, small.at_once(lambda: PLAIN.init(jax.random.key(0), SPEC)).network)
+    network = small.zeros(lambda: PLAIN.init(jax.random.key(0), SPEC)).network
     where = lambda n: (n.torsos.body.layers[0].weight, n.actor.weight, n.critic.weight)  # noqa: E731
     tables = np.stack([np.eye(2)] * 2), np.array([[0.0, np.log(3)], [0.0, 0.0]]), np.array([[2.0], [-1.0]])
     return equinox.tree_at(where, network, tables)
@@ -70,8 +72,7 @@ TABLE = {
 @pytest.mark.parametrize("end", TABLE)
 def test_the_loss_by_hand(end):
     target, advantage = map(np.array, TABLE[end])
-    loss = jax.jit(jax.value_and_grad(PLAIN.loss, has_aux=True))
-    (total, (metrics, error)), gradient = loss(table(), None, rollout(end))
+    (total, (metrics, error)), gradient = LOSS(table(), None, rollout(end))
     policy_loss, value_loss = -(advantage * LOG_PI).sum(), 0.5 * ((target - 2) ** 2).sum()
     np.testing.assert_allclose(total, policy_loss + 0.5 * value_loss - 0.1 * 4 * H0, rtol=1e-5)
     np.testing.assert_allclose(metrics["policy_loss"], policy_loss / 4, rtol=1e-5)
@@ -89,12 +90,13 @@ def entropy_slope():
     return -0.75 * (np.log(0.75) + H0)
 
 
-def targets(agent, experience):
-    @jax.jit
-    def compute(network, experience):
-        return agent.targets(agent.apply_to_rollout(network, None, experience), experience)
+@jax.jit
+def find_targets(agent, network, experience):
+    return agent.targets(agent.apply_to_rollout(network, None, experience), experience)
 
-    return [np.asarray(x)[:, 0] for x in compute(table(), experience)]
+
+def targets(agent, experience):
+    return [np.asarray(x)[:, 0] for x in find_targets(agent, table(), experience)]
 
 
 def test_without_correction_every_ratio_is_one():
@@ -118,7 +120,7 @@ def test_actions_of_another_teach_no_policy(source):
     # Before a step that was lost, the value of state 0 stands for what would have come.
     first = 1.75 if source == GUIDE else 1 + 2 / 2
     np.testing.assert_allclose(target, [first, 1.5, 3, 3.5], rtol=1e-6)
-    gradient = jax.jit(jax.grad(PLAIN.loss, has_aux=True))(table(), None, experience)[0]
+    gradient = LOSS(table(), None, experience)[1]
     advantage = np.array([1 + 1.5 / 2 - 2 if source == GUIDE else 0, 0, 1, 1.5])
     ascent = (advantage * (np.array([1, 0, 0, 1]) - 0.75)).sum()
     np.testing.assert_allclose(gradient.actor.bias[1] + 0.1 * 3 * entropy_slope(), -ascent, rtol=1e-5)

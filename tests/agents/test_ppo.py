@@ -28,10 +28,13 @@ PLAIN = PPO(
     clip=0.2, value_coefficient=0.5, entropy_coefficient=0.1, hidden_sizes=(2,), activation="relu", minibatches=1
 )
 
+LOSS = jax.jit(PLAIN.loss)
+SLOPE = jax.jit(jax.grad(PLAIN.loss, has_aux=True))
+
 
 def table():
     """Return a network with the one-hot state as features and tables as last layers."""
-    network = jax.tree.map(np.zeros_like, small.at_once(lambda: PLAIN.init(jax.random.key(0), SPEC)).network)
+    network = small.zeros(lambda: PLAIN.init(jax.random.key(0), SPEC)).network
     where = lambda n: (n.torsos.body.layers[0].weight, n.actor.weight, n.critic.weight)  # noqa: E731
     tables = np.stack([np.eye(2)] * 2), np.array([[0.0, np.log(3)], [0.0, 0.0]]), np.array([[2.0], [-1.0]])
     return equinox.tree_at(where, network, tables)
@@ -102,7 +105,7 @@ def test_bang_bang_needs_ends_and_no_noise(options, space, words):
 )
 def test_the_loss_by_hand(old, gain, surrogate, clipped):
     given = targets([1], [old], [gain], [5.0])
-    total, means = jax.jit(PLAIN.loss)(table(), jnp.array([0]), given, None)
+    total, means = LOSS(table(), jnp.array([0]), given, None)
     ratio = 0.75 / old
     expected = [-surrogate, 0.5 * 9, H0, ratio - 1 - np.log(ratio), clipped]
     np.testing.assert_allclose([means[name] for name in METRICS], expected, rtol=1e-5, atol=1e-6)
@@ -114,14 +117,14 @@ def test_a_ratio_beyond_all_bounds_leaves_numbers(gain, least):
     """An infinite ratio times an advantage of 0 is not a number, and would be the end of a run."""
     given = targets([1, 0], [0.75, 0.25], [gain, 0.0], [2.0, -1.0])
     given = given._replace(log_probability=given.log_probability - np.array([200.0, 0.0], np.float32))
-    gradient, means = jax.jit(jax.grad(PLAIN.loss, has_aux=True))(table(), jnp.array([0, 1]), given, None)
+    gradient, means = SLOPE(table(), jnp.array([0, 1]), given, None)
     np.testing.assert_allclose(means["policy_loss"], -least / 2, rtol=1e-5)
     assert all(np.isfinite(x).all() for x in jax.tree.leaves((gradient, means)))
 
 
 def test_the_loss_is_a_mean_over_the_minibatch():
     given = targets([1, 0], [0.75, 0.5], [2.0, 4.0], [2.0, 1.0])
-    total, _ = jax.jit(PLAIN.loss)(table(), jnp.array([0, 1]), given, None)
+    total, _ = LOSS(table(), jnp.array([0, 1]), given, None)
     np.testing.assert_allclose(total, -3.0 + 0.5 * (0.5 * 4 / 2) - 0.1 * (H0 + H1) / 2, rtol=1e-5)
 
 
@@ -129,7 +132,7 @@ def test_entropy_and_ratios_are_of_the_agents_own_steps():
     given = targets([1, 0], [0.5, 0.25], [2.0, 0.0], [2.0, -1.0])
 
     def means(given):
-        metrics = jax.jit(PLAIN.loss)(table(), jnp.array([0, 1]), given, None)[1]
+        metrics = LOSS(table(), jnp.array([0, 1]), given, None)[1]
         return [metrics[name] for name in METRICS]
 
     alone = [-2.4, 0, H0, 0.5 - np.log(1.5), 1]
@@ -146,7 +149,7 @@ def test_entropy_and_ratios_are_of_the_agents_own_steps():
 def test_a_clipped_value_counts_the_larger_error(earlier, error):
     # The value is 2, the goal 5: from 1 it may count as 1.2 at most, from 3 as 2.8 at least, and 2 is further off.
     given = targets([1], [0.75], [0.0], [5.0], np.array([[earlier]]))
-    _, means = jax.jit(PLAIN.loss)(table(), jnp.array([0]), given, None)
+    _, means = LOSS(table(), jnp.array([0]), given, None)
     np.testing.assert_allclose(means["value_loss"], error, rtol=1e-5)
 
 

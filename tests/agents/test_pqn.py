@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
-from small import at_once, compute
+from small import compute, first_state
 
 from forage.agents.q_learning.pqn import PQN
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
@@ -24,7 +24,7 @@ AGENT = PQN(
 
 def table(spec):
     """Return a state of a network with the one-hot state as features, so that its last layer is the table of Q."""
-    state = at_once(lambda: AGENT.init(jax.random.key(0), spec))
+    state = first_state(AGENT, spec)
     where = lambda n: (n.torso.body.layers[0].weight, n.advantage.layers[0].weight)  # noqa: E731
     network = jax.tree.map(np.zeros_like, state.network)
     return state._replace(network=equinox.tree_at(where, network, (np.eye(STATES), Q)))

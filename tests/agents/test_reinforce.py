@@ -38,9 +38,9 @@ def rollout(**changes: Any) -> Experience:
 
 
 def run_learn(agent: Reinforce, experience: Experience) -> Any:
-    state = small.at_once(lambda: agent.init(KEY, SPEC))
-    batch = Batch(experience, jnp.ones(2), jnp.arange(2))
-    return state, *jax.jit(agent.learn)(state, batch, CLOCK, KEY)
+    state = small.first_state(agent, SPEC)
+    batch = Batch(experience, np.ones(2, np.float32), np.arange(2))
+    return state, *small.compute(agent.learn, state, batch, CLOCK, KEY)
 
 
 # Discounted by 1/2, returns are 0 + 2/2 = 1, 4 + 6/2 + 8/4 = 9, and 1 + 3/2 + 5/4 + 7/8 = 4.625.

@@ -24,7 +24,7 @@ AGENT = TRPO(
 
 def table():
     """Return a network whose policy in state 0 takes action 1 in three of four cases."""
-    network = jax.tree.map(np.zeros_like, small.at_once(lambda: AGENT.init(jax.random.key(0), SPEC)).network)
+    network = small.zeros(lambda: AGENT.init(jax.random.key(0), SPEC)).network
     where = lambda n: (n.torsos.body.layers[0].weight, n.actor.weight)  # noqa: E731
     tables = np.stack([np.eye(2)] * 2), np.array([[0.0, np.log(3)], [0.0, 0.0]])
     return equinox.tree_at(where, network, tuple(table.astype(np.float32) for table in tables))

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
-from small import at_once, keep_compiled
+from small import at_once, keep_compiled, zeros
 from tiers import first
 
 import forage
@@ -37,8 +37,7 @@ DISCOUNT = 0.99
 
 def table(agent, values):
     """Return a network with the one-hot state as features, so that its last layer is the table of Q."""
-    network = at_once(lambda: agent.init(jax.random.key(0), SPEC)).network
-    network = jax.tree.map(np.zeros_like, network)
+    network = zeros(lambda: agent.init(jax.random.key(0), SPEC)).network
     where = lambda n: (n.torso.body.layers[0].weight, n.advantage.layers[0].weight)  # noqa: E731
     return equinox.tree_at(where, network, (np.eye(STATES), values))
 

@@ -25,8 +25,9 @@ def cart(**fields):
     return GoalConditioned(Entries(CartPole(max_steps=9), (0,), (-1.0,), (1.0,)), **fields)
 
 
+@jax.jit
 def step_once(env, state, action, key=KEY):
-    return jax.jit(lambda env, state: env.step(state, action, key))(env, state)
+    return env.step(state, action, key)
 
 
 def test_the_observation_is_a_goal_envs():

@@ -62,13 +62,16 @@ class Native(gymnasium.Env):
         return np.asarray(step.observation), float(step.reward), bool(step.terminated), bool(step.truncated), {}
 
 
+RESET = jax.jit(lambda e: e.reset(KEY))
+ADVANCE = jax.jit(lambda e, state, action: e.step(state, action, KEY))
+
+
 def play(environment, actions):
     """The first observation and every step until the episode ends."""
-    state, observation = jax.jit(lambda e: e.reset(KEY))(environment)
-    advance = jax.jit(lambda e, state, action: e.step(state, action, KEY))
+    state, observation = RESET(environment)
     steps = []
     for action in actions:
-        state, step = advance(environment, state, action)
+        state, step = ADVANCE(environment, state, action)
         steps.append(jax.device_get(step))
         if step.terminated or step.truncated:
             break
@@ -405,11 +408,10 @@ class Countdown(Environment):
 
 def play_many(environment, count):
     """Return a team's first observation and its `count` steps, continued after the end of the episode."""
-    state, first = jax.jit(environment.reset)(KEY)
-    advance = jax.jit(lambda state: environment.step(state, jnp.zeros(environment.num_agents, jnp.int32), KEY))
+    state, first = RESET(environment)
     steps = []
     for _ in range(count):
-        state, step = advance(state)
+        state, step = ADVANCE(environment, state, np.zeros(environment.num_agents, np.int32))
         steps.append(jax.device_get(step))
     return jax.device_get(first), steps
 

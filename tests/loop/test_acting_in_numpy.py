@@ -1,5 +1,7 @@
 """Greedy actions in NumPy equal those of the compiled program; policies that need JAX are compiled."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -34,12 +36,17 @@ class Dice(DQN):
 OWN = {"masked": MASKED, "dice": ("test_acting_in_numpy:Dice", "CartPole-v1", {"hidden_sizes": (4,)})}
 
 
+@functools.lru_cache
+def first_state(agent, spec):
+    return small.at_once(lambda: agent.init(prng.key(1), spec))
+
+
 def pair(kind: str) -> tuple[Policy, Policy]:
     """Return the same untrained policy twice: once as usual, and once with compiled programs only."""
     name, environment, options = OWN.get(kind) or small.ROWS[kind]
     agent, made = registry.build("agent", name, options), make(environment)
     spec = spec_of(made, environment)
-    state = small.at_once(lambda: agent.init(prng.key(1), spec))
+    state = first_state(agent, spec)
     policy, compiled = Policy(agent, state, spec), Policy(agent, state, spec)
     compiled.__dict__["_numpy"] = None
     return policy, compiled

@@ -1,6 +1,7 @@
 """A policy acts elsewhere as it does here: in plain NumPy, in ONNX, and its weights by name."""
 
 import dataclasses
+import functools
 import json
 import subprocess
 import sys
@@ -32,12 +33,17 @@ FEED_FORWARD = ("ppo", "ppo-continuous", "dqn", "sac", "td3")
 OTHERS = ("ppo-gru", "dqn-gru", "sac-discrete", "open-es", "vdn")
 
 
+@functools.lru_cache
+def first_state(agent, spec):
+    return small.at_once(lambda: agent.init(prng.key(1), spec))
+
+
 def policy_of(kind: str, state=None, **more) -> Policy:
     """Return an untrained agent of `small.AGENTS`; `state`: a function that makes its state."""
     name, environment, options = small.ROWS[kind]
     agent, made = registry.build("agent", name, options | more), make(environment)
     spec = spec_of(made, environment)
-    made = state(agent, spec) if state else small.at_once(lambda: agent.init(prng.key(1), spec))
+    made = state(agent, spec) if state else first_state(agent, spec)
     return Policy(agent, made, spec)
 
 

@@ -1,12 +1,14 @@
 """Replay memories: the ring, its seam, and frequencies of draws."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
 from scipy.stats import chi2
-from small import at_once
+from small import at_once, program_of
 from tiers import gate_cases
 
 from forage.core.ports import ActContext
@@ -20,11 +22,11 @@ SPEC = Spec("x", spaces.Box(-np.inf, np.inf, (2,), np.float32), spaces.Discrete(
 
 def transitions(time, num_envs):
     """Return transitions that encode their time and environment."""
-    time = jnp.broadcast_to(np.asarray(time)[:, None], (len(time), num_envs))
+    time = np.broadcast_to(np.asarray(time)[:, None], (len(time), num_envs))
     no = np.zeros(time.shape, bool)
-    env = jnp.broadcast_to(np.arange(num_envs), time.shape)
-    observation = np.stack([time, env], -1).astype(jnp.float32)
-    return Experience(observation, env, time.astype(jnp.float32), observation + 1, no, no, np.zeros_like(env), ())
+    env = np.broadcast_to(np.arange(num_envs, dtype=np.int32), time.shape)
+    observation = np.stack([time, env], -1).astype(np.float32)
+    return Experience(observation, env, time.astype(np.float32), observation + 1, no, no, np.zeros_like(env), ())
 
 
 def clock_at(steps, total=1000.0):
@@ -36,11 +38,15 @@ def moment(clock, key):
     return ActContext(None, None, SPEC, clock, key)  # type: ignore[arg-type]
 
 
+@functools.lru_cache
+def beginning(memory, num_envs, rollout_length):
+    example = jax.tree.map(lambda x: x[0, 0], transitions(np.arange(1), 1))
+    return at_once(lambda: memory.init(example, num_envs, rollout_length, SPEC, None))
+
+
 def fill_case(memory, rollouts, num_envs=2, rollout_length=3):
     """A memory after some rollouts, and the clock then."""
-    example = jax.tree.map(lambda x: x[0, 0], transitions(np.arange(1), 1))
-    state = at_once(lambda: memory.init(example, num_envs, rollout_length, SPEC, None))
-    add = jax.jit(memory.add)
+    state, add = beginning(memory, num_envs, rollout_length), program_of(memory.add)
     for i in range(rollouts):
         rollout = transitions(np.arange(rollout_length) + i * rollout_length, num_envs)
         state = add(state, rollout, clock_at(i * rollout_length * num_envs))

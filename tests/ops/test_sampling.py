@@ -24,7 +24,7 @@ LOGITS = jnp.asarray(np.log(P) + 7.0, jnp.float32)
 
 
 def probabilities(sampling=PLAIN, allowed=None, logits=LOGITS):
-    return np.exp(jax.jit(log_distribution)(logits, sampling, allowed))
+    return np.exp(small.compute(log_distribution, logits, sampling, allowed))
 
 
 @pytest.mark.parametrize(

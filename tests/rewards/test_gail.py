@@ -1,5 +1,6 @@
 """Generative adversarial imitation learning: its update by hand, and no reward for the length of episodes."""
 
+import functools
 import json
 from pathlib import Path
 
@@ -41,6 +42,7 @@ def rollout(count=32, place=-1.0, terminated=False):
     return jax.tree.map(lambda x: x.reshape(count // 4, 4, *x.shape[1:]), rows(count, place, terminated))
 
 
+@functools.lru_cache(maxsize=8)
 def begin(rewards):
     return small.at_once(lambda: rewards.init(KEY, SPEC, 4))
 

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 
-import equinox
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -31,19 +30,12 @@ def beginning(agent):
 
 def saying(critics, values, slopes):
     """Critics of values + slope a, for -10 < a: `values` and `slopes` of each shift and twin."""
-    where = lambda c: (  # noqa: E731
-        c.body.layers[0].weight, c.body.layers[0].bias, c.body.layers[1].weight, c.body.layers[1].bias,
-    )  # fmt: skip
-    zero = jax.tree.map(jnp.zeros_like, critics)
-    values, slopes = np.asarray(values, jnp.float32), np.asarray(slopes, jnp.float32)
-    weight, bias, last, last_bias = where(zero)
-    new = (
-        weight.at[..., 3, 0].set(1.0),  # the action comes after three numbers of observation
-        bias.at[..., 0].set(10.0),
-        last.at[..., 0, 0].set(slopes),
-        last_bias.at[..., 0].set(values - 10 * slopes),
-    )
-    return equinox.tree_at(where, zero, new)
+    critics = jax.tree.map(np.zeros_like, critics)
+    values, slopes = np.asarray(values, np.float32), np.asarray(slopes, np.float32)
+    first, last = critics.body.layers[:2]
+    first.weight[..., 3, 0], first.bias[..., 0] = 1.0, 10.0  # the action comes after three numbers of observation
+    last.weight[..., 0, 0], last.bias[..., 0] = slopes, values - 10 * slopes
+    return critics
 
 
 def batch_of(reward, terminated=False):
@@ -88,7 +80,7 @@ def test_the_policy_follows_one_of_them(mood):
     slopes[mood, 0] = 1.0
     state = beginning(AGENT)
     state = state._replace(critics=saying(state.critics, np.zeros((3, 2)), slopes), mood=jnp.int32(mood))
-    after = jax.jit(AGENT.learn)(state, batch_of([0.0, 0.0]), CLOCK, KEY)
+    after = small.compute(AGENT.learn, state, batch_of([0.0, 0.0]), CLOCK, KEY)
     assert after[0].actor.head.bias[0] > state.actor.head.bias[0]
     np.testing.assert_allclose(after[1]["shift"], AGENT.shifts[mood])
 
