@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import equinox
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Key
 
 from forage.core import spaces
@@ -93,7 +94,7 @@ def experience_of(found: Transitions, spec: Spec) -> Experience:
         next_observation=fit_space(found.next_observation, spec.observation_space),
         terminated=jnp.asarray(found.terminated),
         truncated=jnp.asarray(found.truncated),
-        source=jnp.full(found.transitions, DATASET, jnp.int32),
+        source=jnp.asarray(np.full(found.transitions, DATASET, np.int32)),
         policy_info=(),
     )
 

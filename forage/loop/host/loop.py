@@ -92,6 +92,7 @@ class HostLoop:
         self.estimate = self.program(same, estimate)
         self.acted = self.program(same, observe_actions)
         self.paid = self.program(same, observe_rewards)
+        self.sound = self.program("sound", sound, once=True)
         self.onlooker: InterventionRecorder | None = None
         if learner.behaviour.on_host:
             self.onlooker = InterventionRecorder(learner.behaviour, learner.spec, environment.num_envs, seed)
@@ -207,7 +208,7 @@ class HostLoop:
         if self.onlooker is not None:
             latest |= self.onlooker.metrics()
         latest |= self.environment.metrics()
-        healthy = np.asarray(sound(self.state))
+        healthy = np.asarray(self.sound(self.state._replace(memory=())))
         self.watch.lap("keep")
         return Report(
             Episodes(np.float32(self.count), np.asarray(self.total, np.float32), np.float32(self.length)),  # type: ignore[arg-type]

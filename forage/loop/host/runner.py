@@ -129,7 +129,7 @@ class HostRunner:
 
     def agent_states(self) -> PyTree[Array]:
         """Return the agents' states, leaves `seed ...`."""
-        return jax.tree.map(lambda *x: jnp.stack(x), *(loop.state.agent for loop in self.loops))
+        return stack_states(*(loop.state.agent for loop in self.loops))
 
     def load_agents(self, path: Path) -> dict[str, Any]:
         """Take the agents alone out of a checkpoint, to evaluate them. Return its header."""
@@ -369,6 +369,12 @@ def vary(learner: Learner, numbers: Numbers, members: int) -> list[Learner]:
     """Return a learner for each member, with its own numbers."""
     own = {path.removeprefix("learner."): values for path, values in numbers.items()}
     return [with_numbers(learner, {path: values[i] for path, values in own.items()}) for i in range(members)]
+
+
+@jax.jit
+def stack_states(*states: PyTree[Array]) -> PyTree[Array]:
+    """Stack the states of seeds, in one program: leaf by leaf, every shape would be compiled for itself."""
+    return jax.tree.map(lambda *x: jnp.stack(x), *states)
 
 
 def play_episodes(
