@@ -182,18 +182,20 @@ def test_iql_moves_as_its_equations_say(tmp_path):
     agent = IQL(**SMALL, discount=0.5)
     state = small.at_once(lambda: agent.init(jax.random.key(0), spec))
     memory = DataSet(write_file(tmp_path / "a.npz", "Pendulum-v1")).load(spec)
-    batch: Batch = memory.sample((), 4, 1, make_moment(agent, spec))
+    batch: Batch = small.compute(lambda: memory.sample((), 4, 1, make_moment(agent, spec)))
     ended = batch.experience._replace(terminated=np.array([[True, False, False, False]]))
     learned, metrics, error = small.compute(
         lambda state: agent.learn(state, batch._replace(experience=ended), Clock(0, 10.0), jax.random.key(1)), state
     )
     now = jax.tree.map(lambda x: np.asarray(x)[0], ended)
-    target = now.reward + 0.5 * ~now.terminated * np.asarray(learned.value(now.next_observation))
-    action = now.action / 2.0
-    values = np.stack([
-        np.asarray(jax.tree.map(lambda x, i=i: x[i], state.critics)(now.observation, action)) for i in range(2)
-    ])  # fmt: skip
-    np.testing.assert_allclose(error, np.abs(values - target).mean(0), rtol=1e-4, atol=1e-5)
+
+    def find_values(value, critics):
+        each = [jax.tree.map(lambda x, i=i: x[i], critics)(now.observation, now.action / 2.0) for i in range(2)]
+        return value(now.next_observation), each
+
+    following, values = small.compute(find_values, learned.value, state.critics)
+    target = now.reward + 0.5 * ~now.terminated * following
+    np.testing.assert_allclose(error, np.abs(np.stack(values) - target).mean(0), rtol=1e-4, atol=1e-5)
     assert metrics["clipped"] == 0
     for new, old, online in zip(
         *map(jax.tree.leaves, (learned.target_critics, state.target_critics, learned.critics)), strict=True

@@ -56,11 +56,16 @@ def test_acts_as_the_agent_does(directory, seed, explore):
     policy.reset(11)
     agent, state, key = policy.agent, policy.state, prng.key(11)
     hidden = agent.init_hidden(policy.spec)
+
+    @jax.jit
+    def act(hidden, observation, now):
+        action, hidden, _ = agent.act(state, ActInputs(hidden, observation, now, explore))
+        return spaces.clip(policy.spec.action_space, action), agent.observe_action(state, hidden, action)
+
     for observation in OBSERVATIONS:
         key, now = jax.random.split(key)
-        action, hidden, _ = agent.act(state, ActInputs(hidden, observation, now, explore))
-        assert policy.act(observation, explore) == spaces.clip(policy.spec.action_space, action)
-        hidden = agent.observe_action(state, hidden, action)
+        action, hidden = act(hidden, observation, now)
+        assert policy.act(observation, explore) == action
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), policy._hidden, hidden)
 
 

@@ -47,10 +47,11 @@ def collect(setup, reward=None, seed: int = 0):
     agent, batch = learner.agent, setup.environment(learner.agent.num_envs)
     state = agent.init(jax.random.key(seed), learner.spec)
     observation, steps = group_case(batch.reset(seed), agent.group), []
+    act = jax.jit(jax.vmap(lambda o, k: agent.act(state, ActInputs((), o, k, True))))
     for turn in range(agent.rollout_length):
         keys = jax.random.split(jax.random.key(seed + turn), agent.num_envs)
         seen = jax.tree.map(jnp.asarray, observation)
-        action, _, policy_info = jax.jit(jax.vmap(lambda o, k: agent.act(state, ActInputs((), o, k, True))))(seen, keys)
+        action, _, policy_info = act(seen, keys)
         step = batch.step(np.asarray(action)).step
         paid = step.reward if reward is None else np.asarray(reward, np.float32)
         source = np.zeros(agent.num_envs, np.int32)
@@ -167,7 +168,7 @@ def test_a_right_answer_becomes_likelier_and_a_wrong_one_less_likely(loss):
 def test_a_group_of_one_reward_teaches_nothing(aggregation):
     agent, state, batch = collect(setup_of(aggregation=aggregation, zero_variance_groups="drop"), reward=np.ones(8))
     after, metrics, _ = run_learn(agent, state, batch)
-    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), after.network, state.network))
+    assert jax.tree.all(jax.tree.map(np.array_equal, after.network, state.network))
     assert metrics["zero_variance"] == 1
 
 
@@ -179,7 +180,7 @@ def test_nothing_flows_through_tokens_that_others_wrote():
     other = experience._replace(observation=experience.observation | {"reference": junk})
     learn = jax.jit(lambda batch: agent.learn(state, batch, CLOCK, jax.random.key(1))[0].network)
     one, two = learn(batch), learn(batch._replace(experience=other))
-    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), one, two))
+    assert jax.tree.all(jax.tree.map(np.array_equal, one, two))
     lesson = agent.rows(batch)
     assert not np.asarray(lesson.wrote)[np.asarray(experience.action.reshape(lesson.wrote.shape)) == 0].any()
 
@@ -211,7 +212,7 @@ def test_the_first_policy_is_kept_to_compare_with():
     agent, state, batch = collect(setup_of(divergence=0.1, epochs=3), reward=[1, 0, 0, 0, 0, 0, 0, 0])
     after, metrics, _ = run_learn(agent, state, batch)
     assert metrics["divergence"] > 0
-    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), after.reference, state.network))
+    assert jax.tree.all(jax.tree.map(np.array_equal, after.reference, state.network))
 
 
 @pytest.mark.thorough

@@ -1,6 +1,7 @@
 """GRPO's relatives: each is GRPO with its fields, or has one rule of its own that is worked by hand here."""
 
 import dataclasses
+import functools
 from types import SimpleNamespace
 from typing import Any
 
@@ -48,7 +49,7 @@ def setup_of(name: str, environment: str = "text:addition", **options):
 
 
 def same(one, two) -> bool:
-    return jax.tree.all(jax.tree.map(lambda a, b: bool(jnp.array_equal(a, b)), one, two))
+    return jax.tree.all(jax.tree.map(np.array_equal, one, two))
 
 
 def check_choices(choices, settings):
@@ -74,13 +75,14 @@ def test_a_relative_is_grpo_with_its_fields(name):
 def test_the_price_of_a_divergence_by_hand():
     # Two turns of one conversation, two tokens each; the last one of the first turn was not written.
     old, first = jnp.array([[1.0, 9.0], [2.0, 4.0]]), jnp.array([[0.5, 0.0], [1.0, 1.0]])
-    wrote = jnp.array([[True, False], [True, True]])
-    price = penalty_to_go(old, first, wrote, turns=2)
+    wrote = np.array([[True, False], [True, True]])
+    price = compute(lambda: penalty_to_go(old, first, wrote, turns=2))
     assert price.tolist() == [[4.5, 4.0], [4.0, 3.0]]
-    reward, baseline = jnp.array([1.0, 1.0]), jnp.array([0.5, 0.5])
-    assert token_advantages("none", reward, 0.5 * price, baseline, wrote).tolist() == [[-1.25, 0], [-1.0, -0.5]]
-    assert token_advantages("remax", reward, 0.5 * price, baseline, wrote).tolist() == [[-1.75, 0], [-1.5, -1.0]]
-    whole = token_advantages("reinforce++", reward, 0.5 * price, baseline, wrote)
+    given = np.float32([1, 1]), 0.5 * price, np.float32([0.5, 0.5]), wrote
+    rules = ("none", "remax", "reinforce++")
+    plain, remax, whole = compute(lambda *given: [token_advantages(rule, *given) for rule in rules], *given)
+    assert plain.tolist() == [[-1.25, 0], [-1.0, -0.5]]
+    assert remax.tolist() == [[-1.75, 0], [-1.5, -1.0]]
     written = np.array([-1.25, -1.0, -0.5])
     assert np.allclose(whole[wrote], (written - written.mean()) / written.std(ddof=1), atol=1e-6)
 
@@ -153,14 +155,17 @@ def test_groups_are_dropped_by_what_is_right_and_not_by_their_lengths():
     lengths = [60, 92, 100, 70]  # the last fifth of 100 costs 0, 0.6, 1 and 0
     shorter = [0.9, 0.5, 0.4, 0.8]  # as a rewards part pays, whatever is right
 
-    def weights(reward, right, told="truth"):
-        right = jnp.array([right], jnp.float32)
-        agent, batch = lengthy(reward, lengths, {"truth": right} if told == "truth" else None)
+    @functools.partial(jax.jit, static_argnames="told")
+    def assign(reward, right, told):
+        agent, batch = lengthy(reward, lengths, {"truth": right[None]} if told == "truth" else None)
         if told == OUTCOME:
-            batch = batch._replace(experience=batch.experience._replace(rewards={OUTCOME: right}))
+            batch = batch._replace(experience=batch.experience._replace(rewards={OUTCOME: right[None]}))
         paid = agent.penalised_rewards(batch, agent.rows(batch)).reshape(1, 4)
-        lesson = agent.assign_credit(batch, agent.collect_answers(batch), paid)
-        assert (lesson.advantage != 0).any()
+        return agent.assign_credit(batch, agent.collect_answers(batch), paid)
+
+    def weights(reward, right, told="truth"):
+        lesson = assign(jnp.array(reward, jnp.float32), jnp.array(right, jnp.float32), told)
+        assert np.any(lesson.advantage)
         return lesson.weight.tolist()
 
     wrong, right, mixed = [0] * 4, [1] * 4, [0, 1, 0, 0]
@@ -172,9 +177,11 @@ def test_groups_are_dropped_by_what_is_right_and_not_by_their_lengths():
 
 
 def test_dapo_pays_less_for_long_answers_that_are_right():
-    agent, batch = lengthy([1, 1, 0, 0], [60, 92, 100, 70])
-    paid = agent.penalised_rewards(batch, agent.rows(batch))
-    np.testing.assert_allclose(paid, [1, 0.4, -1, 0], atol=1e-6)
+    def pay():
+        agent, batch = lengthy([1, 1, 0, 0], [60, 92, 100, 70])
+        return agent.penalised_rewards(batch, agent.rows(batch))
+
+    np.testing.assert_allclose(compute(pay), [1, 0.4, -1, 0], atol=1e-6)
 
 
 @pytest.mark.thorough

@@ -154,13 +154,16 @@ def off_policy_state():
 def test_the_loss_off_policy_by_the_formula(off_policy_state):
     state, observation, noise = off_policy_state
     loss, (log_probability, *_) = compute(OFF.actor_loss, state.actor, state, inputs_of(observation, noise=noise))
-    action, found = state.actor(observation).from_noise(noise)
+    action, found = compute(lambda actor: actor(observation).from_noise(noise), state.actor)
     np.testing.assert_allclose(log_probability, found, rtol=1e-5)
-    old = OFF.log_probability(
-        state._replace(actor=state.old_actor), observation, jax.vmap(state.actor.actions.to_box)(action)
+    old = compute(
+        lambda s: OFF.log_probability(
+            s._replace(actor=s.old_actor), observation, jax.vmap(s.actor.actions.to_box)(action)
+        ),
+        state,
     )
-    first = jax.tree.map(lambda x: x[0], state.critics)
-    by_hand = np.mean((found - old) / 0.5 + 0.25 * old - first(observation, action))
+    first = compute(lambda critics: jax.tree.map(lambda x: x[0], critics)(observation, action), state.critics)
+    by_hand = np.mean((found - old) / 0.5 + 0.25 * old - first)
     np.testing.assert_allclose(loss, by_hand, rtol=1e-4)
 
 
@@ -180,7 +183,7 @@ def test_its_limit_is_sac(off_policy_state):
 
 
 def test_the_old_policy_follows_after_so_many_updates(off_policy_state):
-    state = at_once(lambda: OFF.init(KEY, BOX))
+    state = compute(lambda: OFF.init(KEY, BOX))
     first = state.actor
     e = Experience(
         *(jax.random.normal(KEY, shape) for shape in ((1, 5, 3), (1, 5, 2), (1, 5), (1, 5, 3))),
@@ -188,9 +191,9 @@ def test_the_old_policy_follows_after_so_many_updates(off_policy_state):
         jnp.zeros((1, 5), bool), jnp.full((1, 5), PERSON), (),
     )  # fmt: skip
     batch, clock = Batch(e, jnp.ones(5), jnp.arange(5)), Clock(jnp.int32(0), jnp.float32(9))
-    learn = jax.jit(lambda state: OFF.learn(state, batch, clock, KEY)[0])
+    learn = lambda state: OFF.learn(state, batch, clock, KEY)[0]  # noqa: E731
     for update in (1, 2, 3):
-        state = learn(state)
+        state = compute(learn, state)
         expected = first if update < 3 else state.actor
         assert equinox.tree_equal(state.old_actor, expected)
         assert not equinox.tree_equal(state.actor, first)

@@ -80,7 +80,7 @@ def test_own_policies_learn_from_their_own_turns(rank):
     after, metrics, _ = learn(batch_of([[1.0, 1, 1, 1], [0, 2.0, 1, 0]]))
 
     def moved(role: int) -> bool:
-        same = jax.tree.map(lambda a, b: bool((a == b).all()), after.network[role], state.network[role])
+        same = jax.tree.map(np.array_equal, after.network[role], state.network[role])
         return not jax.tree.all(same)
 
     assert [moved(0), moved(1)] == [False, True]  # the caller's texts were all paid alike

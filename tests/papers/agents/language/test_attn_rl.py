@@ -74,7 +74,7 @@ def test_first_answers_are_learned_from_one_rollout_later_against_the_policy_tha
     assert (first[0, :, 0] == 0).all() and ((first[0] >= 0) == (batch.experience.action[0] > 0)).all()
     learn = jax.jit(lambda state, batch: agent.learn(state, batch, clock, key)[:2])
     waited, metrics = learn(state, batch)
-    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), waited.network, state.network))
+    assert jax.tree.all(jax.tree.map(np.array_equal, waited.network, state.network))
     assert metrics["learned"] == 0 and metrics["prompts"] == 1
 
     stem = np.array([0, 0, 1, 1, -1, -1])

@@ -47,7 +47,7 @@ def test_sampler_and_learner_are_one_distribution_over_allowed_tokens():
     assert np.asarray(jnp.take_along_axis(allowed, token[..., None], -1)[..., 0])[np.asarray(rows.wrote)].all()
     for rollouts, renewed in ((3, False), (4, True)):  # the fifth rollout renews it by the policy that wrote it
         after, _, _ = run_learn(agent, state._replace(rollouts=jnp.int32(rollouts)), batch)
-        same = jax.tree.map(lambda a, b: bool(jnp.array_equal(a, b)), after.mask, state.network)
+        same = jax.tree.map(np.array_equal, after.mask, state.network)
         assert jax.tree.all(same) == renewed
 
 

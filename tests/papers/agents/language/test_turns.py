@@ -96,10 +96,10 @@ def test_the_critic_of_archer_tells_turns_apart_and_the_policy_waits_for_it():
     told = join_turns(batch.experience.observation["context"][0], batch.experience.action[0])
     turn, _ = state.critic.of_turns(*told, 2)
     assert (turn[:, 0] > turn[:, 1] + 0.5).all()
-    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), state.network, first.network))
+    assert jax.tree.all(jax.tree.map(np.array_equal, state.network, first.network))
     one, other = (learn(state, replay(agent, state, x), jnp.int32(100), jax.random.key(9)) for x in (0.0, 99.0))
-    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), one, other))
-    assert not jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), one.network, first.network))
+    assert jax.tree.all(jax.tree.map(np.array_equal, one, other))
+    assert not jax.tree.all(jax.tree.map(np.array_equal, one.network, first.network))
 
 
 TURNS: dict[str, Any] = {
