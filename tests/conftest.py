@@ -112,7 +112,7 @@ def pytest_runtest_teardown(item):
 @pytest.fixture
 def no_programs():
     """Clear the compiled programs that runs of one kind share."""
-    for programs in (compiling.jit_shared, device.jit_program):
+    for programs in (compiling.jit_shared, device.jit_program, program_of):
         programs.cache_clear()
 
 
