@@ -49,7 +49,7 @@ def rollout(terminated=(0, 0, 0), truncated=(0, 0, 0), source=(0, 0, 0)):
     ],
 )
 def test_targets_by_hand(ends, expected):
-    found = AGENT.targets(table(SPEC).network, rollout(**ends))
+    found = compute(AGENT.targets, table(SPEC).network, rollout(**ends))
     np.testing.assert_allclose(found[:, 0], expected, rtol=1e-6)
 
 
@@ -57,7 +57,7 @@ def test_masked_actions_are_not_hoped_for_and_ends_without_actions_are_finite():
     e = rollout(terminated=(0, 0, 1))
     see = lambda o, masks: {"observation": o, "action_mask": np.array(masks, np.int8)[:, None]}  # noqa: E731
     e = e._replace(next_observation=see(e.next_observation, [[1, 1], [1, 0], [0, 0]]))
-    found = AGENT.targets(table(Spec("Masked", MASKED, SPEC.action_space)).network, e)
+    found = compute(AGENT.targets, table(Spec("Masked", MASKED, SPEC.action_space)).network, e)
     np.testing.assert_allclose(found[:, 0], [1 + 0.5 * (2 + 0.5 * 2.75), 2 + 0.5 * (0 + 1.5), 3], rtol=1e-6)
 
 

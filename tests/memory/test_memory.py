@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from scipy.stats import chi2
-from small import at_once, program_of
+from small import at_once, compute, program_of
 from tiers import gate_cases
 
 from forage.core.ports import ActContext
@@ -159,19 +159,19 @@ def test_new_transitions_get_the_highest_priority_so_far():
     memory = PrioritisedReplay(capacity=12, priority_exponent=1.0)
     state, clock = fill_case(memory, 2)
     np.testing.assert_allclose(state.tree[-1][:12], 1.0)
-    state = memory.report(state, Batch(None, None, np.array([3, 7])), np.array([-5.0, 2.0]))
-    state = memory.report(state, Batch(None, None, np.array([3])), np.array([0.5]))
-    state = memory.add(state, transitions(np.arange(6, 9), 2), clock)
+    state = compute(memory.report, state, Batch(None, None, np.array([3, 7])), np.array([-5.0, 2.0]))
+    state = compute(memory.report, state, Batch(None, None, np.array([3])), np.array([0.5]))
+    state = compute(memory.add, state, transitions(np.arange(6, 9), 2), clock)
     expected = [5, 5, 5, 5, 5, 5, 1, 2, 1, 1, 1, 1]
     np.testing.assert_allclose(state.tree[-1][:12], expected, rtol=1e-5)
 
 
 def test_of_copies_of_one_segment_the_largest_error_counts():
     """The result does not depend on a device's order of writes; the earlier value does not count."""
-    tree = assign(empty_tree(100), jnp.arange(100), jnp.full(100, 9.0))
+    tree = compute(assign, empty_tree(100), np.arange(100), np.full(100, 9.0, np.float32))
     for order in ([0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]):
         leaf, value = np.array([7, 40, 7, 7])[order], np.array([2.0, 5.0, 3.0, 1.0], np.float32)[order]
-        leaves = assign(tree, jnp.asarray(leaf), jnp.asarray(value))[-1]
+        leaves = compute(assign, tree, leaf, value)[-1]
         assert (leaves[7], leaves[40], leaves[8]) == (3, 5, 9)
 
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from resuming_helpers import check_resumed
+from small import compute
 
 from forage.agents.language.base import Aux
 from forage.config.resolve import resolve
@@ -31,14 +32,13 @@ def test_loop_by_hand():
     action = np.zeros((2, 3, 4), np.int32)  # turn env new
     action[0, :, 0] = 5
     action[1, 0, :2] = 6
-    reward = jnp.array([[1.0, 0, 0], [0, 0, 0]])
-    flags = jnp.zeros((2, 3), bool)
-    policy_info = Aux(jnp.zeros(action.shape), jnp.ones((2, 3)))
-    seen = {"context": jnp.ones((2, 3, 2), jnp.int32), "reference": jnp.zeros(action.shape, jnp.int32)}
-    source = jnp.zeros((2, 3), jnp.int32)
-    experience = Experience(seen, jnp.asarray(action), reward, seen, flags, flags, source, policy_info)
+    reward = np.float32([[1, 0, 0], [0, 0, 0]])
+    flags, source = np.zeros((2, 3), bool), np.zeros((2, 3), np.int32)
+    policy_info = Aux(np.zeros(action.shape, np.float32), np.ones((2, 3), np.float32))  # type: ignore[arg-type]
+    seen = {"context": np.ones((2, 3, 2), np.int32), "reference": np.zeros(action.shape, np.int32)}
+    experience = Experience(seen, action, reward, seen, flags, flags, source, policy_info)
     agent = LOOP(model=model(), num_envs=3, group_size=3, rollout_length=2)
-    lesson = agent.lesson(Batch(experience, jnp.ones(3), jnp.arange(3)))
+    lesson = compute(agent.lesson, Batch(experience, np.ones(3, np.float32), np.arange(3)))
     np.testing.assert_allclose(lesson.advantage[0], [[1, 0, 0, 0], [1, 1, 0, 0]])  # 1 - mean(0, 0)
     np.testing.assert_allclose(lesson.advantage[1], [[-0.5, 0, 0, 0], [0, 0, 0, 0]])  # 0 - mean(1, 0)
     # Each token of the first conversation counts 1/3 of it, also where episodes may have two turns more
@@ -47,9 +47,8 @@ def test_loop_by_hand():
         mask = np.pad(lesson.rows.wrote, waiting).reshape(-1, 4)
         given = lesson._replace(weight=np.pad(lesson.weight, waiting[:2]).reshape(-1))
         many = dataclasses.replace(agent, rollout_length=turns)
-        each = jax.grad(lambda loss, m=mask, g=given, a=many: a.aggregate_loss(loss, g, m))(
-            np.ones(mask.shape, np.float32)
-        )
+        slope = jax.grad(lambda loss, m=mask, g=given, a=many: a.aggregate_loss(loss, g, m))
+        each = compute(slope, np.ones(mask.shape, np.float32))
         wanted = np.zeros((3, turns, 4))
         wanted[:, :2] = lesson.rows.wrote * np.array([1 / 9, 1 / 3, 1 / 3])[:, None, None]
         np.testing.assert_allclose(np.reshape(each, wanted.shape), wanted, rtol=1e-5)
