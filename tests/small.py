@@ -94,7 +94,7 @@ PARTS: dict[str, dict[str, Any]] = {}
 
 @functools.lru_cache(maxsize=64)
 def program_of(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `jax.jit` of a function: one for all that are equal, as the methods of equal parts are.
+    """Return `jax.jit` of a function. Equal functions share it, such as the methods of equal parts.
 
     JAX compiles again for every function that it is given, also for the same method of the same part.
     """
