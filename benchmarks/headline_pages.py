@@ -82,7 +82,8 @@ def page(results: dict[str, Any], name: str, pictures: list[str]) -> str:
     for task in tasks_of(row):
         for who, found in arms_of(results, name, task):
             lines.append("| " + " | ".join([task, who, *cells_of(results, row, who, found)]) + " |")
-    lines += ["", "Means over seeds with Student's 95 % interval, and in braces each seed's own.", SECONDS, ""]
+    lines += ["", *([data_sets(results)] if row.score and is_done(results, DATA) else [])]
+    lines += ["Means over seeds with Student's 95 % interval, and in braces each seed's own.", SECONDS, ""]
     lines += [*differences(results, name), *missing(results, name)]
     lines += [
         "## Commands",
@@ -92,6 +93,16 @@ def page(results: dict[str, Any], name: str, pictures: list[str]) -> str:
     ]
     lines += ["```sh", *(command(f"{name}/{arm}/{told.seeds[0]}") for arm, told in row.arms.items()), "```", ""]
     return "\n".join([*lines, *origins(results, name)]).rstrip() + "\n"
+
+
+def data_sets(results: dict[str, Any]) -> str:
+    """Return the line about the data sets: their sizes, mean scores and ends."""
+    told = [
+        f"{name} has {one['transitions']:,} transitions and scores {100 * one['normalised']:.0f}"
+        for name, one in results[DATA]["sets"].items()
+    ]
+    low, high = (results[DATA]["ends"][end] for end in ("random", "expert"))
+    return f"The data: {'; '.join(told)}; 0 is a return of {low:.0f}, 100 one of {high:.0f}."
 
 
 SECONDS = (

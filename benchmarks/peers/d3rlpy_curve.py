@@ -16,6 +16,7 @@ import d3rlpy
 import gymnasium
 import numpy as np
 import torch
+from d3rlpy.algos.utility import build_scalers_with_transition_picker
 from d3rlpy.models.encoders import VectorEncoderFactory
 from d3rlpy.preprocessing import StandardObservationScaler
 
@@ -35,7 +36,7 @@ def read_episodes(file: str) -> d3rlpy.dataset.MDPDataset:
         )
 
 
-def make_learner(settings: dict[str, Any]) -> Any:
+def make_learner(settings: dict[str, Any], data: d3rlpy.dataset.MDPDataset) -> Any:
     """Return the algorithm with d3rlpy's defaults; TD3+BC sees standardised observations, as in its paper."""
     encoder = VectorEncoderFactory([256, 256])
     both = {"actor_encoder_factory": encoder, "critic_encoder_factory": encoder, "batch_size": 256, "gamma": 0.99}
@@ -44,7 +45,10 @@ def make_learner(settings: dict[str, Any]) -> Any:
         "td3-bc": lambda: d3rlpy.algos.TD3PlusBCConfig(observation_scaler=StandardObservationScaler(), **both),
         "cql": lambda: d3rlpy.algos.CQLConfig(**both),
     }
-    return made[settings["algorithm"]]().create(device="cpu:0")
+    agent = made[settings["algorithm"]]().create(device="cpu:0")
+    agent.build_with_dataset(data)
+    build_scalers_with_transition_picker(agent, data)
+    return agent
 
 
 def play(agent: Any, environment: Any, episodes: int, seed: int) -> list[float]:
@@ -67,8 +71,7 @@ def main() -> None:
     torch.set_num_threads(1)
     d3rlpy.seed(settings["seed"])
     data = read_episodes(settings["data"])
-    agent = make_learner(settings)
-    agent.build_with_dataset(data)
+    agent = make_learner(settings, data)
     environment = gymnasium.make(settings["environment"])
     found, started = [], time.perf_counter()
     for done in range(settings["every"], settings["updates"] + 1, settings["every"]):
