@@ -227,7 +227,7 @@ def read_prompts(
     """Read prompts into a new cache, and return the hidden state of each row's last token, and the cache.
 
     `together`: the number of rows, one after another, that may have the same prompt. The program looks whether all of
-    them do, and then reads it once.
+    them do, and then reads it once; not on a mesh, whose devices each have rows of their own.
     """
 
     def run_each() -> tuple[Float[Array, "batch width"], Cache]:
@@ -239,7 +239,7 @@ def read_prompts(
         hidden, cache = network.extend(network.cache(*there.shape), tokens[::together], there)
         return jnp.repeat(last_hidden(hidden, there), together, axis=0), network.repeat_rows(cache, together)
 
-    if together == 1 or len(tokens) % together:
+    if together == 1 or len(tokens) % together or mesh.traced_shape() != mesh.ONE:
         return run_each()
     grouped = jax.tree.map(lambda x: x.reshape(-1, together, x.shape[1]), (tokens, mask))
     alike = jnp.all(jnp.stack([jnp.all(x == x[:, :1]) for x in grouped]))
