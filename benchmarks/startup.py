@@ -3,6 +3,7 @@ and how long a whole run takes beside rejax's script.
 
     python benchmarks/startup.py            medians of seconds of processor time; writes results/STARTUP.md
     python benchmarks/startup.py --train    whole runs, three of each in turns; six minutes of two idle cores
+    python benchmarks/startup.py --phases   one of each, with the seconds of tracing and compiling; eight minutes
     python benchmarks/startup.py --smoke    a look at whether it works
 
 Every command is a process of its own, and all take turns. Processor time counts, as other programs on the machine
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import run
@@ -138,23 +140,103 @@ def training_page(found: dict[str, dict[str, np.ndarray]], repeats: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+PHASES = "\n## The phases of a run\n"
+
+
+def phased_commands(cache: Path) -> dict[str, list[str]]:
+    """Return the commands whose phases are measured, by name: those that train PPO, DQN, and SAC beside SBX."""
+    row = ROWS["sac-halfcheetah"]
+    sbx = next(contestant for contestant in row.contestants if contestant.peer == "sbx")
+    settings = json.dumps(run.settings_of(row, sbx, False) | {"steps": 10_000, "phase": "whole", "seed": 0})
+    python, script = run.peer_python("sbx", run.load_peers()["sbx"], cache), str(run.HERE / "peers" / "sbx_.py")
+    one = ["--seeds", "1", "--quiet"]
+    return trainers(cache) | {
+        "forage, DQN, CartPole-v1, 20k": [*FORAGE, "train", "dqn", "CartPole-v1", "--steps", "20k", *one],
+        "forage, SAC, HalfCheetah-v5, 10k": [*FORAGE, "train", "sac", HALF_CHEETAH, "--steps", "10k", *one],
+        "sbx, SAC, HalfCheetah-v5, 10k": [python, script, "sac-halfcheetah", settings],
+    }
+
+
+HALF_CHEETAH = "gymnasium:HalfCheetah-v5"
+
+
+def measure_phases(cache: Path, only: str) -> dict[str, dict[str, Any]]:
+    """Return what `phases.py` measures of each command whose name has `only` in it, cold and warm."""
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="phases-") as scratch:
+        for number, (name, command) in enumerate(phased_commands(cache).items()):
+            for phase in ("cold", "warm") if only in name else ():
+                compiled, output = Path(scratch) / f"compiled-{number}", Path(scratch) / "phases.json"
+                compiled.mkdir(exist_ok=True)
+                python, *rest = command
+                directory = ["--directory", f"{scratch}/{phase}-{number}"] if name.startswith("forage") else []
+                wrapped = [python, str(run.HERE / "phases.py"), str(output), *rest, *directory]
+                subprocess.run(wrapped, check=True, stdout=subprocess.DEVNULL, env=run.child_environment(compiled))
+                found[f"{name}, {phase}"] = json.loads(output.read_text())
+                print(*phase_rows({f"{name}, {phase}": found[f"{name}, {phase}"]}), sep="\n", flush=True)
+    return found
+
+
+def phase_rows(found: dict[str, dict[str, Any]]) -> list[str]:
+    """Return a row of the table for each command."""
+    lines = []
+    for name, told in found.items():
+        phases = told["phases"]
+        numbers = [told["clock"], told["processor"], told["import jax"], *phases.values(), told["alone"]]
+        seconds = {program: sum(times.values()) for program, times in told["programs"].items()}
+        longest = sorted(seconds, key=lambda program: -seconds[program])[:3]
+        shown = ", ".join(f"{program} {seconds[program]:.1f}" for program in longest if seconds[program] >= 0.1)
+        lines.append(f"| {name} | {' | '.join(f'{number:.1f}' for number in numbers)} | {shown} |")
+    return lines
+
+
+def phases_page(found: dict[str, dict[str, Any]]) -> str:
+    """Write the table of phases."""
+    lines = [
+        PHASES,
+        "Seconds of one run of each command, as JAX reports them; *cold* with an empty cache of programs, *warm* with",
+        "what that run left. Programs compile in several threads, so that phases may take more than the clock; *alone*",
+        "is the clock's time after `import jax` in which no program was traced, lowered or compiled: other imports,",
+        "the run itself, evaluation, pictures and files. The last column has the seconds of the longest programs.",
+        "`python benchmarks/startup.py --phases` makes the table again.",
+        "",
+        "| what | clock | processor | import jax | trace | lower | compile | alone | programs |",
+        "|---|---|---|---|---|---|---|---|---|",
+        *phase_rows(found),
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smoke", action="store_true", help="two commands, once; writes nothing")
     parser.add_argument("--train", action="store_true", help="whole runs beside rejax's script")
+    parser.add_argument("--phases", action="store_true", help="seconds of each phase of whole runs")
+    parser.add_argument("--only", default="", help="phases of commands with this in their name; writes nothing")
     parser.add_argument("--repeats", type=int, default=3, help="of each whole run")
     parser.add_argument("--cache", type=Path, default=Path(".cache/peers"), help="folder of peers' environments")
     given = parser.parse_args()
-    before, _, whole = TABLE.read_text().partition(WHOLE) if TABLE.exists() else ("", "", "")
-    if given.train:
-        text = before + training_page(measure_training(given.repeats, given.cache.absolute()), given.repeats)
-    elif given.smoke:
-        text = page(measure({"import forage": 1, "forage --help": 1}))
+    before, whole, phases = sections(TABLE.read_text() if TABLE.exists() else "")
+    cache = given.cache.absolute()
+    if given.smoke:
+        before = page(measure({"import forage": 1, "forage --help": 1}))
+    elif given.phases:
+        phases = phases_page(measure_phases(cache, given.only))
+    elif given.train:
+        whole = training_page(measure_training(given.repeats, cache), given.repeats)
     else:
-        text = page(measure(dict.fromkeys(QUICK, 3))) + (WHOLE + whole if whole else "")
-    print(text)
-    if not given.smoke:
-        TABLE.write_text(text)
+        before = page(measure(dict.fromkeys(QUICK, 3)))
+    print(before + whole + phases)
+    if not (given.smoke or given.only):
+        TABLE.write_text(before + whole + phases)
+
+
+def sections(text: str) -> tuple[str, str, str]:
+    """Return the page's sections: the answers of commands, whole runs, and phases."""
+    before, heading, phases = text.partition(PHASES)
+    phases = heading + phases
+    before, heading, whole = before.partition(WHOLE)
+    return before, heading + whole, phases
 
 
 if __name__ == "__main__":

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.random import define_prng_impl
 from jaxtyping import Array, Key, UInt32
 
@@ -60,26 +63,26 @@ PARITY = 0x1BD11BDA  # of the key schedule
 Words = UInt32[Array, "*shape"]
 
 
-@functools.partial(jax.jit, static_argnames="rotations")
-def _mix(x: Words, y: Words, rotations: tuple[int, ...]) -> tuple[Words, Words]:
-    """Mix some rounds. A function of its own as there are few of them in a program, and JAX writes each of them
-    once.
-    """
+def mix(x: Any, y: Any, rotations: tuple[int, ...]) -> tuple[Any, Any]:
+    """Mix some rounds, of words in JAX or in NumPy."""
     for rotation in rotations:
         x = x + y
-        y = (y << jnp.uint32(rotation)) | (y >> jnp.uint32(32 - rotation))
+        y = (y << rotation) | (y >> (32 - rotation))
         y = y ^ x
     return x, y
 
 
-def threefry(key: UInt32[Array, "2"], high: Words, low: Words) -> tuple[Words, Words]:
+_mix = jax.jit(mix, static_argnames="rotations")  # of which there are few in a program, so that each is written once
+
+
+def threefry(key: UInt32[Array, "2"], high: Words, low: Words, mix: Callable[..., Any] = _mix) -> tuple[Words, Words]:
     """Enciphers the counter `(high, low)`: two words, each as random as the other."""
-    schedule = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(PARITY))
+    schedule = (key[0], key[1], key[0] ^ key[1] ^ PARITY)
     x, y = high + schedule[0], low + schedule[1]
     for group in range(5):
-        x, y = _mix(x, y, ROTATIONS[group % 2])
+        x, y = mix(x, y, ROTATIONS[group % 2])
         x = x + schedule[(group + 1) % 3]
-        y = y + (schedule[(group + 2) % 3] + jnp.uint32(group + 1))
+        y = y + (schedule[(group + 2) % 3] + (group + 1))
     return x, y
 
 
@@ -140,13 +143,14 @@ def key(seed: int | Array) -> Key[Array, ""]:
     return jax.random.key(seed, impl=FUSED)
 
 
-@jax.jit
-def fold_keys(keys: Key[Array, " seed"], number: int | Array) -> Key[Array, " seed"]:
-    """Other keys, made of each of these and a number."""
-    return jax.vmap(lambda key: jax.random.fold_in(key, number))(keys)
+def fold_keys(seeds: Sequence[int], number: int) -> Key[Array, " seed"]:
+    """Return `jax.random.fold_in(key(seed), number)` for each seed, by NumPy, so that no program has to compile."""
+    low = np.asarray(seeds, np.int64).astype(np.uint32)
+    key = np.stack([np.zeros_like(low), low])
+    return from_data(np.stack(threefry(key, np.zeros_like(low), np.full_like(low, number), mix), axis=-1))
 
 
-def from_data(data: Array) -> Key[Array, "*shape"]:
+def from_data(data: Array | np.ndarray) -> Key[Array, "*shape"]:
     """Return the key that `jax.random.key_data` was taken from."""
     return jax.random.wrap_key_data(data, impl=FUSED)
 

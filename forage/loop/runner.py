@@ -78,8 +78,8 @@ class Runner(Protocol):
         """Train every member for this number of iterations of the loop."""
         ...
 
-    def prepare(self, episodes: int, max_steps: int) -> None:
-        """Begin to compile such an evaluation, so that it is there when training ends."""
+    def prepare(self, episodes: int, max_steps: int, soon: bool = False) -> None:
+        """Begin to compile such an evaluation, so that it is there when training ends. `soon`: before it begins."""
 
     def evaluate(self, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> EvaluationEpisodes:
         """Play episodes apart from training, with greedy or `sampled` actions."""

@@ -131,7 +131,7 @@ class Session:
                 what = "it is only evaluated" if kept is None and self.setup.scored else "nothing is left to do"
                 self.display.note(f"This run had finished all of its {steps:,} steps; {what}.")
             if kept is None and self.setup.scored:
-                self.runner.prepare(self.episodes, step_limit(self.setup))
+                self.runner.prepare(self.episodes, step_limit(self.setup), soon=bool(self.evaluate_every))
                 load_drawing()
             if not self.runner.exact:
                 cannot = "is not checkpointed" if self.runner.may_save else "cannot be checkpointed"

@@ -24,6 +24,12 @@ def test_known_answers(key, counter, words):
     assert tuple(int(word) for word in found) == words
 
 
+def test_keys_folded_by_numpy_are_those_of_jax():
+    seeds, number = [0, 1, 2**31 - 1], prng.EVALUATION_CALLED + 5
+    folded = [jax.random.key_data(jax.random.fold_in(prng.key(seed), number)) for seed in seeds]
+    np.testing.assert_array_equal(jax.random.key_data(prng.fold_keys(seeds, number)), np.stack(folded))
+
+
 def test_keys_neither_repeat_nor_depend_on_how_many_are_split_off():
     key = prng.key(7)
     many = jax.random.key_data(jax.random.split(key, 1000))

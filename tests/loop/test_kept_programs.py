@@ -1,7 +1,9 @@
 """Programs on disk: the names of their files, and reading them without a trace."""
 
 import os
+import threading
 import time
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -12,6 +14,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.core import prng
 from forage.loop.device import kept_programs
+from forage.loop.device.runner import DeviceRunner
 from forage.memory.rollout import LastRollout
 from forage.nn.layers import Linear
 
@@ -27,6 +30,28 @@ def folder(monkeypatch, tmp_path):
     kept_programs.surroundings.cache_clear()
     yield tmp_path
     kept_programs.surroundings.cache_clear()
+
+
+def test_an_evaluation_before_the_first_step_compiles_beside_the_loop():
+    compiled, ended = threading.Event(), []
+
+    def compile_program(path, function, varied):
+        if function == "loop":
+            assert compiled.wait(30)  # until another program was compiled meanwhile
+        ended.append(function)
+
+    fake = SimpleNamespace(_programs={}, _path=lambda name: None, _compile=compile_program, varied=())
+    programs = [DeviceRunner._program(fake, "loop", lambda: ("loop",))]
+    programs += [
+        DeviceRunner._program(fake, name, lambda name=name: (name,), name == "soon") for name in ("soon", "late")
+    ]
+    programs[1].result()
+    assert ended == ["soon"]
+    compiled.set()
+    for program in programs:
+        program.result()
+    assert ended == ["soon", "loop", "late"]
+    assert DeviceRunner._program(fake, "soon", lambda: pytest.fail("prepared twice"), True) is programs[1]
 
 
 def path(name, *parts):

@@ -31,7 +31,7 @@ class HostScoredRunner(DeviceRunner):
         self.player = play(list(seeds), self.shape if alone else None)
         self.usual_episodes, self.in_words = self.player.usual_episodes, self.player.in_words
 
-    def prepare(self, episodes: int, max_steps: int) -> None:
+    def prepare(self, episodes: int, max_steps: int, soon: bool = False) -> None:
         """Compile no program in advance: those of an evaluation on the host are small."""
 
     def evaluate(self, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> EvaluationEpisodes:

@@ -83,6 +83,7 @@ class DeviceRunner:
         self._jitted = functools.partial(jit_program, kind(varied), self.mesh)
         self._init = self._jitted(init, (True,), True, once=True)
         self._programs: dict[Any, Background] = {}
+        self._newest: Background | None = None  # of the programs that compile one at a time
 
     def place_on_devices(self, varied: SeedBatch) -> SeedBatch:
         """Put the loop's numbers on the devices, as every call would send them again otherwise."""
@@ -123,17 +124,19 @@ class DeviceRunner:
         """Return the number of rows of `state` that belong to the seeds; `None`: all."""
         return len(self.seeds) if len(self.places) > len(self.seeds) else None
 
-    def _program(self, name: Any, prepare: Callable[[], tuple[Any, ...]]) -> Background:
+    def _program(self, name: Any, prepare: Callable[[], tuple[Any, ...]], soon: bool = False) -> Background:
         """Return the compiled program of this name, perhaps still to come.
 
         `prepare` is called once. It gives the function to compile and what follows the loop among its arguments,
-        of which only shapes and placement matter.
+        of which only shapes and placement matter. `soon`: it compiles beside those before it, as nothing is done
+        without it. Others compile one at a time, as the loop is needed first.
         """
         if name not in self._programs:
             function, *arguments = prepare()
-            before = next(reversed(self._programs.values()), None)  # one at a time: the loop is needed first
+            before = None if soon else self._newest
             work = functools.partial(self._compile, self._path(name), function, self.varied, *arguments)
             self._programs[name] = Background(work, before)
+            self._newest = self._newest if soon else self._programs[name]
         return self._programs[name]
 
     def _path(self, name: Any) -> Path | None:
@@ -158,7 +161,7 @@ class DeviceRunner:
 
         return self._program("loop", prepare)
 
-    def _evaluation(self, episodes: int, max_steps: int) -> Background:
+    def _evaluation(self, episodes: int, max_steps: int, soon: bool = False) -> Background:
         def prepare() -> tuple[Any, ...]:
             play = self._jitted(evaluate, (True, True, False), True, settings=(episodes, max_steps))
             agents = self.agent_shapes(len(self.places))
@@ -169,7 +172,7 @@ class DeviceRunner:
             )
             return play, agent_only(agents), self._keys, np.bool_(False)
 
-        return self._program(("evaluation", episodes, max_steps), prepare)
+        return self._program(("evaluation", episodes, max_steps), prepare, soon)
 
     def _clock(self) -> Clock:
         return Clock(np.int32(self.steps), np.float32(self.total_steps))  # type: ignore[arg-type]
@@ -184,9 +187,9 @@ class DeviceRunner:
         """JAX spreads arrays without entries over devices as it likes, and then will not have them back so."""
         return jax.tree.map(lambda x, to: x if x.size else mesh.put(x, to), state, self._placements(state))
 
-    def prepare(self, episodes: int, max_steps: int) -> None:
-        """Begin to compile an evaluation, so that it is there when training ends."""
-        self._evaluation(episodes, max_steps)
+    def prepare(self, episodes: int, max_steps: int, soon: bool = False) -> None:
+        """Begin to compile an evaluation: beside the loop if it comes `soon`, else while it trains."""
+        self._evaluation(episodes, max_steps, soon)
 
     def advance(self, iterations: int) -> Report:
         """Take `iterations` turns of the loop. Return the report of every seed (leaves `seed ...`)."""
@@ -201,7 +204,7 @@ class DeviceRunner:
 
     def evaluate(self, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> EvaluationEpisodes:
         """Play `episodes` evaluation episodes for every seed, greedily or with `sampled` actions."""
-        keys = prng.fold_keys(self._keys, seed)
+        keys = self._spread(prng.fold_keys(self.seeds, seed))
         program = self._evaluation(episodes, max_steps).result()
         return self._seeds(mesh.fetch(program(self.varied, agent_only(self._agents()), keys, np.bool_(sampled))))
 
@@ -221,7 +224,7 @@ class DeviceRunner:
         `points` is shaped like the environment, with leaves `point ...` where points differ and `None` elsewhere. All
         points get the same random numbers.
         """
-        keys = prng.fold_keys(self._keys, seed)
+        keys = self._spread(prng.fold_keys(self.seeds, seed))
         play = self._jitted(evaluate_points, (True, True, False, False), True, settings=(episodes, max_steps))
         return self._seeds(mesh.fetch(play(self.varied, agent_only(self._agents()), keys, points, np.bool_(sampled))))
 

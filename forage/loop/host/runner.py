@@ -186,7 +186,7 @@ class HostRunner:
         same = [r._replace(metrics={n: r.metrics.get(n, np.float32(0)) for n in names}) for r in reports]  # pyrefly: ignore[bad-argument-type]
         return jax.tree.map(lambda *x: np.stack(x), *same)
 
-    def prepare(self, episodes: int, max_steps: int) -> None:
+    def prepare(self, episodes: int, max_steps: int, soon: bool = False) -> None:
         """Compile no program in advance: those of an evaluation here are small."""
 
     def evaluate(self, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> EvaluationEpisodes:
