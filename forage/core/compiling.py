@@ -131,13 +131,15 @@ class Count(threading.local):
 compilations = Count()
 
 
-def compile_program(function: Any, *arguments: Any) -> tuple[Any, bool]:
+def compile_program(function: Any, *arguments: Any, lowered: Callable[[], None] = lambda: None) -> tuple[Any, bool]:
     """Compile a function that was jitted for arguments of which only shapes and placement matter.
 
-    Return the program, and whether it was compiled now, rather than read from JAX's cache on disk.
+    Return the program, and whether it was compiled now, rather than read from JAX's cache on disk. `lowered` is called
+    once it is traced and lowered, as only one thread can do that at a time.
     """
-    lowered, before = function.lower(*arguments), compilations.number
-    return lowered.compile(), compilations.number > before
+    text, before = function.lower(*arguments), compilations.number
+    lowered()
+    return text.compile(), compilations.number > before
 
 
 class Stop:

@@ -40,11 +40,9 @@ def test_an_evaluation_before_the_first_step_compiles_beside_the_loop():
             assert compiled.wait(30)  # until another program was compiled meanwhile
         ended.append(function)
 
-    fake = SimpleNamespace(_programs={}, _path=lambda name: None, _compile=compile_program, varied=())
-    programs = [DeviceRunner._program(fake, "loop", lambda: ("loop",))]
-    programs += [
-        DeviceRunner._program(fake, name, lambda name=name: (name,), name == "soon") for name in ("soon", "late")
-    ]
+    fake = SimpleNamespace(_programs={}, _newest=None, _path=lambda name: None, _compile=compile_program, varied=())
+    names = "loop", "soon", "late"
+    programs = [DeviceRunner._program(fake, name, lambda name=name: (name,), name == "soon") for name in names]
     programs[1].result()
     assert ended == ["soon"]
     compiled.set()
@@ -52,6 +50,23 @@ def test_an_evaluation_before_the_first_step_compiles_beside_the_loop():
         program.result()
     assert ended == ["soon", "loop", "late"]
     assert DeviceRunner._program(fake, "soon", lambda: pytest.fail("prepared twice"), True) is programs[1]
+
+
+def test_the_first_state_waits_until_the_loop_is_lowered():
+    calls, loop = [], SimpleNamespace(ended=threading.Event())
+    function = SimpleNamespace(
+        lower=lambda: calls.append("lowered") or SimpleNamespace(compile=lambda: calls.append("p"))
+    )
+    assert kept_programs.obtain(None, function, (), [], lambda: calls.append("told")) is None
+    assert calls == ["lowered", "told", "compiled"]
+
+    lowered = SimpleNamespace(wait=lambda _: calls.append("waited") or calls.count("waited") == 2)
+    fake = SimpleNamespace(_loop=lambda: loop, _lowered=lowered, _kept_init=lambda *_: calls.append("made"))
+    fake.varied, fake._keys, fake._in_place = (), (), lambda state: state
+    DeviceRunner.begin(fake)
+    assert calls[3:] == ["waited", "waited", "made"]
+    loop.ended.set()  # with an error, or read from a file
+    DeviceRunner.begin(fake)
 
 
 def path(name, *parts):
@@ -137,7 +152,7 @@ def test_a_kept_program_is_read_and_not_traced(folder):
 
 
 def test_what_jax_has_read_from_its_own_cache_is_not_kept(folder, monkeypatch):
-    monkeypatch.setattr(kept_programs, "compile_program", lambda function, *_: (function, False))
+    monkeypatch.setattr(kept_programs, "compile_program", lambda function, *_, **__: (function, False))
     assert kept_programs.obtain(folder / "one.forage-program", "the program", (), ()) == "the program"
     assert not list(folder.iterdir())
 

@@ -244,13 +244,16 @@ class PPO(Agent):
         self, state: PPOState, read: Reading, targets: Targets, optimiser: Optimiser, key: Key[Array, ""]
     ) -> tuple[ActorCritic, Any, Metrics]:
         """Take the steps of all epochs. Return the network, the optimiser's state and the mean metrics."""
+        names: list[str] = []
 
         def step(carry, data):
             network, optimiser_state, *near = carry
             gradient, metrics = loss_gradient(self.loss, network, *data)
+            names[:] = metrics
+            told = jnp.array(list(metrics.values()), jnp.float32)  # to store each number by itself would be a kernel
             stepped = optimiser.step(gradient, optimiser_state, network)
             if self.target_kl is None:
-                return stepped, metrics
+                return stepped, told
             if "approximate_kl" not in metrics:
                 raise ForageError(
                     f"target_kl ends updates by the metric approximate_kl, and {type(self).__name__}.loss returns none "
@@ -258,7 +261,7 @@ class PPO(Agent):
                 )
             near = near[0] & (metrics["approximate_kl"] <= 1.5 * self.target_kl)
             kept = jax.tree.map(lambda new, old: jnp.where(near, new, old), stepped, carry[:2])
-            return (*kept, near), metrics
+            return (*kept, near), told
 
         def minibatches(order, keys):
             observation, cut, sequence = rollouts.cut_minibatches(
@@ -278,8 +281,8 @@ class PPO(Agent):
         bits = jax.random.bits(key, (self.epochs, units))
         keys = jax.random.split(jax.random.fold_in(key, 1), (self.epochs, self.minibatches))  # for the loss
         near = () if self.target_kl is None else (jnp.bool_(True),)
-        carry, metrics = jax.lax.scan(epoch, (state.network, state.optimiser, *near), (bits, keys))
-        return carry[0], carry[1], jax.tree.map(lambda x: x.mean((0, 1)), metrics)
+        carry, told = jax.lax.scan(epoch, (state.network, state.optimiser, *near), (bits, keys))
+        return carry[0], carry[1], dict(zip(names, told.mean((0, 1)), strict=True))
 
     def normalise(self, cut: Targets) -> Targets:
         """Return minibatches with standardised advantages, 0 for others' actions, and counts of mean 1."""

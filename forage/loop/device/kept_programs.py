@@ -21,7 +21,7 @@ import os
 import pickle
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -133,14 +133,22 @@ def cpu_lines() -> list[str]:
     return []
 
 
-def obtain(path: Path | None, function: Any, arguments: tuple[Any, ...], devices: Sequence[jax.Device]) -> Any:
+def obtain(
+    path: Path | None,
+    function: Any,
+    arguments: tuple[Any, ...],
+    devices: Sequence[jax.Device],
+    lowered: Callable[[], None] = lambda: None,
+) -> Any:
     """Return the program that a file keeps, else compile a jitted function, and keep its program there.
+
+    `lowered` is called before it is compiled, as by `compile_program`.
 
     What JAX has read from its own cache is not kept: XLA does not write all of such a program a second time.
     """
     if path is not None and (kept := read_program(path, arguments, devices)) is not None:
         return kept
-    program, is_new = compile_program(function, *arguments)
+    program, is_new = compile_program(function, *arguments, lowered=lowered)
     if path is not None and is_new:
         write_program(path, program)
     return program

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,7 @@ class DeviceRunner:
         self._init = self._jitted(init, (True,), True, once=True)
         self._programs: dict[Any, Background] = {}
         self._newest: Background | None = None  # of the programs that compile one at a time
+        self._lowered = threading.Event()  # set once a program was lowered, and its compilation leaves Python free
 
     def place_on_devices(self, varied: SeedBatch) -> SeedBatch:
         """Put the loop's numbers on the devices, as every call would send them again otherwise."""
@@ -146,7 +148,7 @@ class DeviceRunner:
         return kept_programs.path_for((name, len(self.places), self.mesh.devices.shape), self.varied, self.devices)
 
     def _compile(self, path: Path | None, function: Any, *arguments: Any) -> Any:
-        return kept_programs.obtain(path, function, arguments, self.devices)
+        return kept_programs.obtain(path, function, arguments, self.devices, self._lowered.set)
 
     @functools.cached_property
     def _kept_init(self) -> Any:
@@ -179,7 +181,9 @@ class DeviceRunner:
 
     def begin(self) -> None:
         """Make the first state of every seed, while the loop compiles."""
-        self._loop()
+        loop = self._loop()
+        while not (self._lowered.wait(0.01) or loop.ended.is_set()):
+            pass  # lowering this program would hold up that of the loop, which takes longer
         first = self._kept_init or self._compile(self._path("init"), self._init, self.varied, self._keys)
         self.state = self._in_place(first(self.varied, self._keys))
 
