@@ -55,7 +55,7 @@ def test_an_evaluation_before_the_first_step_compiles_beside_the_loop():
 def test_the_first_state_waits_until_the_loop_is_lowered():
     calls, loop = [], SimpleNamespace(ended=threading.Event())
     function = SimpleNamespace(
-        lower=lambda: calls.append("lowered") or SimpleNamespace(compile=lambda: calls.append("p"))
+        lower=lambda: calls.append("lowered") or SimpleNamespace(compile=lambda: calls.append("compiled"))
     )
     assert kept_programs.obtain(None, function, (), [], lambda: calls.append("told")) is None
     assert calls == ["lowered", "told", "compiled"]
