@@ -145,12 +145,15 @@ def key(seed: int | Array) -> Key[Array, ""]:
 
 def fold_keys(seeds: Sequence[int], number: int) -> Key[Array, " seed"]:
     """Return `jax.random.fold_in(key(seed), number)` for each seed, by NumPy, so that no program has to compile."""
-    low = np.asarray(seeds, np.int64).astype(np.uint32)
-    key = np.stack([np.zeros_like(low), low])
-    return from_data(np.stack(threefry(key, np.zeros_like(low), np.full_like(low, number), mix), axis=-1))
+    low: Any = np.asarray(seeds, np.int64).astype(np.uint32)
+    zeros: Any = np.zeros_like(low)
+    counter: Any = np.full_like(low, number)
+    key: Any = np.stack([zeros, low])
+    words: Any = np.stack(threefry(key, zeros, counter, mix), axis=-1)
+    return from_data(words)
 
 
-def from_data(data: Array | np.ndarray) -> Key[Array, "*shape"]:
+def from_data(data: Array) -> Key[Array, "*shape"]:
     """Return the key that `jax.random.key_data` was taken from."""
     return jax.random.wrap_key_data(data, impl=FUSED)
 
