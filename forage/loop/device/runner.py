@@ -192,7 +192,7 @@ class DeviceRunner:
         return jax.tree.map(lambda x, to: x if x.size else mesh.put(x, to), state, self._placements(state))
 
     def prepare(self, episodes: int, max_steps: int, soon: bool = False) -> None:
-        """Begin to compile an evaluation: beside the loop if it comes `soon`, else while it trains."""
+        """Begin to compile an evaluation: together with the loop if it comes `soon`, else while the loop trains."""
         self._evaluation(episodes, max_steps, soon)
 
     def advance(self, iterations: int) -> Report:
