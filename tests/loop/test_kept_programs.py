@@ -76,7 +76,11 @@ def path(name, *parts):
 def test_a_file_is_of_all_that_decides_a_program(folder, monkeypatch):
     usual = path("loop", PPO(), LastRollout())
     assert usual is not None and usual.parent == folder
-    assert kept_programs.path_for("loop", (PPO(),), jax.devices()[:1] * 2) is None  # of several devices
+    both = jax.devices()[:1] * 2
+    assert kept_programs.path_for("loop", (PPO(), LastRollout()), both) not in (None, usual)
+    foreign = SimpleNamespace(platform="gpu", device_kind="", id=1, client=SimpleNamespace(platform_version=""))
+    assert kept_programs.path_for("loop", (PPO(), LastRollout()), [foreign, foreign]) is None
+    assert kept_programs.path_for("loop", (PPO(), LastRollout()), [foreign]) is not None
     assert path("loop", PPO(), LastRollout()) == usual
     assert path("loop", PPO(learning_rate=1.0), LastRollout()) == usual  # a number is an argument of the program
     others = [
@@ -158,11 +162,12 @@ def test_what_jax_has_read_from_its_own_cache_is_not_kept(folder, monkeypatch):
 
 
 @pytest.mark.thorough
-def test_a_second_command_trains_the_same_without_tracing(tmp_path, monkeypatch):
+@pytest.mark.parametrize("seeds", ["1", "2"])
+def test_a_second_command_trains_the_same_without_tracing(seeds, tmp_path, monkeypatch):
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "programs"))
     rows = []
     for name in ("first", "second"):
-        forage("train", "ppo", "CartPole-v1", "--steps", "20k", "--seeds", "1", "--directory", tmp_path / name)
+        forage("train", "ppo", "CartPole-v1", "--steps", "20k", "--seeds", seeds, "--directory", tmp_path / name)
         lines = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
         rows.append([line.split('"episodes"')[-1] for line in lines])
         files = {file: file.stat().st_mtime_ns for file in (tmp_path / "programs").glob("*.forage-program")}

@@ -5,8 +5,9 @@ program. Here a program is found by what decides its text: its name, the classes
 shapes of their arrays, the sources of Forage, and the versions, settings and processor. Numbers of parts are arguments
 of programs, so that runs which differ in them alone share one.
 
-Programs of one device alone are kept. Only the command `forage` does so, in which no code of a person can have replaced
-a function of Forage, and only where all parts are Forage's own: what else a stranger's class calls is not known here.
+Programs of one device are kept, and on the CPU those of several that share no seed. Only the command `forage` does so,
+in which no code of a person can have replaced a function of Forage, and only where all parts are Forage's own: what
+else a stranger's class calls is not known here.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def path_for(name: Any, tree: PyTree[Any], devices: Sequence[jax.Device]) -> Pat
 
     `name`: all that decides the program beside the tree.
     """
-    if (home := folder()) is None or len(devices) > 1:
+    if (home := folder()) is None or (len(devices) > 1 and any(one.platform != "cpu" for one in devices)):
         return None
     avals = [(x.shape, str(x.dtype), getattr(x, "weak_type", False)) for x in map(jax.typeof, jax.tree.leaves(tree))]
     kinds = [(one.platform, one.device_kind, one.id, one.client.platform_version) for one in devices]

@@ -143,7 +143,7 @@ class DeviceRunner:
 
     def _path(self, name: Any) -> Path | None:
         """Return the file that keeps a program of this runner, if any can."""
-        if self.several_hosts:
+        if self.several_hosts or self.shape.of_seed > 1:  # whose devices speak to each other
             return None
         return kept_programs.path_for((name, len(self.places), self.mesh.devices.shape), self.varied, self.devices)
 
