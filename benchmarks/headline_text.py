@@ -15,15 +15,18 @@ from headline_rows import LONGEST
 
 ALONE = {"OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu", "TOKENIZERS_PARALLELISM": "false"}
 PROMPTS, HELD_OUT = 800, 200
-LEVELS = (2, 3)  # of sums: of three digits, nearly all of which the base model answers right, and of four, few
-REWARD = '''"""The reward: 1 where the last number of an answer is the sum."""
+LEVELS = (3,)  # of sums: of four digits, of which the base model gets few wholly right, and most digits
+REWARD = '''"""The reward: the share of the sum's digits that the last number of an answer has, from the right."""
 
 import re
 
 
 def score(completions, answer, **others):
-    found = [re.findall(r"\\d+", said) for said in completions]
-    return [float(bool(numbers) and numbers[-1] == right) for numbers, right in zip(found, answer, strict=True)]
+    found = [(re.findall(r"\\d+", said) or [""])[-1] for said in completions]
+    return [
+        sum(a == b for a, b in zip(reversed(last), reversed(right))) / max(len(last), len(right))
+        for last, right in zip(found, answer, strict=True)
+    ]
 '''
 CONTENT = cells.fingerprint([PROMPTS, HELD_OUT, LEVELS, REWARD])
 """What stands for the files; others are written anew."""

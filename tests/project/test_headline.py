@@ -114,3 +114,10 @@ def test_the_pages_are_what_the_results_say(headline: ModuleType, monkeypatch: p
         pictures = [line.partition("](")[2].rstrip(")") for line in page.splitlines() if line.startswith("![")]
         assert page == pages.page(results, name, pictures)
         assert all((headline.PAGES / picture).exists() for picture in pictures)
+
+
+def test_the_reward_of_sums_is_the_share_of_their_digits(headline: ModuleType) -> None:
+    made: dict[str, Any] = {}
+    exec(sys.modules["headline_text"].REWARD, made)
+    said = ["1+4=5. <answer>5544</answer>", "5541", "the sum is 541", "none"]
+    assert made["score"](completions=said, answer=["5541"] * 4, prompts=[]) == [0.75, 1.0, 0.75, 0.0]
