@@ -81,20 +81,21 @@ class Demonstrations(Part):
 def experience_of(found: Transitions, spec: Spec) -> Experience:
     """Return the transitions of a data set as experience, in the dtypes of an environment's spaces.
 
-    The last transition of each episode is marked as its end, so segments may run across it.
+    The last transition of each episode is marked as its end, so segments may run across it. NumPy's arrays are put on
+    the device as they are: `jnp.asarray` compiles a program for each shape.
     """
 
     def fit_space(array: Any, space: Any) -> Any:
-        return jax.tree.map(lambda x, like: jnp.asarray(x, like.dtype), array, spaces.example(space))
+        return jax.tree.map(lambda x, like: jax.device_put(np.asarray(x, like.dtype)), array, spaces.example(space))
 
     return Experience(
         observation=fit_space(found.observation, spec.observation_space),
         action=fit_space(found.action, spec.action_space),
-        reward=jnp.asarray(found.reward, jnp.float32),
+        reward=jax.device_put(np.asarray(found.reward, np.float32)),
         next_observation=fit_space(found.next_observation, spec.observation_space),
-        terminated=jnp.asarray(found.terminated),
-        truncated=jnp.asarray(found.truncated),
-        source=jnp.asarray(np.full(found.transitions, DATASET, np.int32)),
+        terminated=jax.device_put(np.asarray(found.terminated)),
+        truncated=jax.device_put(np.asarray(found.truncated)),
+        source=jax.device_put(np.full(found.transitions, DATASET, np.int32)),
         policy_info=(),
     )
 

@@ -218,7 +218,7 @@ class OpenedDataSet(DataSet):
 
 def select_rows(data: Experience, rows: Any) -> Experience:
     """Return some transitions, by a mask or by number; on the host, as JAX compiles several programs for each shape."""
-    return jax.tree.map(lambda x: jnp.asarray(np.asarray(x)[rows]), data)
+    return jax.tree.map(lambda x: jax.device_put(np.asarray(x)[rows]), data)
 
 
 def episodes_held_out(count: int, share: float, file: str, unit: str = "episode") -> Bool[np.ndarray, " episode"]:
