@@ -506,3 +506,20 @@ def test_records_of_runs_are_compared(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert same.differences(renamed, {"['w']": renamed["['w']"]})[0] == ["['step']", "['zeros']"]
     (tmp_path / "metrics.jsonl").write_text('{"steps": 1, "seconds": 2, "return": [1.5]}\n{"steps": 2, "seconds": 9}\n')
     assert set(same.columns(tmp_path / "metrics.jsonl")) == {"steps", "return"}
+
+
+def test_phases_are_of_the_outermost_reports(monkeypatch):
+    phases = from_benchmarks("phases", monkeypatch)
+    clock = iter([2.0, 3.0, 4.0])
+    monkeypatch.setattr(phases.time, "monotonic", lambda: next(clock))
+    trace, compiling, _ = phases.PHASES
+    listener = phases.Listener()
+    listener(trace, 0.5, fun_name="inner")  # from 1.5 to 2
+    listener(trace, 2.0, fun_name="jit_outer")  # from 1 to 3, around it
+    listener(compiling, 1.0, fun_name="jit(outer)")
+    listener("/jax/other", 9.0)
+    beside = [(3.5, 5.0, "compile", "second")]
+    found = phases.summarise(listener.all_spans + beside, imported=0.0, ended=10.0)
+    assert found["phases"] == {"trace": 2.0, "lower": 1.0, "compile": 1.5}
+    assert found["programs"]["outer"] == {"trace": 2.0, "lower": 1.0} and "inner" not in found["programs"]
+    assert found["alone"] == 10.0 - 4.0
