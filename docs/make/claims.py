@@ -459,12 +459,13 @@ def counted(readme: str, results: list[dict[str, Any]]) -> str:
     """Return the README with today's numbers of claims in its sentence about them."""
     said = [result["verdict"] for result in results]
     holds, undecided, fails = (said.count(verdict) for verdict in ("holds", "undecided", "fails"))
-    same = f"{found} show no difference, " if (found := said.count("no difference")) else ""
+    found = said.count("no difference")
+    same = f"{found} {'shows' if found == 1 else 'show'} no difference, " if found else ""
     fail = "one fails" if fails == 1 else f"{fails} fail"
     for pattern, words in (
         (r"\[\d+(\s+claims\]\()", rf"[{len(said)}\1"),
         (
-            r"\d+ hold here, (\d+ show no difference, )?\d+ are undecided, \w+ fails?",
+            r"\d+ hold here, (\d+ shows? no difference, )?\d+ are undecided, \w+ fails?",
             f"{holds} hold here, {same}{undecided} are undecided, {fail}",
         ),
         (r"by Holm's correction \d+ would", f"by Holm's correction {holds - len(lost(results)[1])} would"),
