@@ -66,6 +66,7 @@ def decide(
     result = first_look(name, claim)
     if result is not None:
         say(f"The first look at {name} is its published result, of {len(result['seeds'])} seeds.")
+        store_look(path, claim, result)
     while result is None or result["verdict"] == "undecided":
         if result is not None and (refused := refusal(judged_arms(claim, values_of(result)), claim.reach)):
             say(f"{name} is undecided, and more seeds would not decide it. {refused}")
@@ -81,10 +82,16 @@ def decide(
         seeds = next_seeds([] if result is None else result["seeds"], number)
         one = running.run(name, "laptop", path / f"look-{len(known) + 1}", display, seeds=seeds)
         result = add_look(claim, result, one)
-        write_json(path / "result.json", result)
-        draw_claim(path / "picture.png", result, environments(claim))
+        store_look(path, claim, result)
     assert result is not None
     return result
+
+
+def store_look(path: Path, claim: Claim, result: Mapping[str, Any]) -> None:
+    """Write the result of all looks so far, and its picture, into the directory `path`."""
+    path.mkdir(parents=True, exist_ok=True)
+    write_json(path / "result.json", result)
+    draw_claim(path / "picture.png", result, environments(claim))
 
 
 def first_look(name: str, claim: Claim) -> dict[str, Any] | None:

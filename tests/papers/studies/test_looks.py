@@ -1,5 +1,7 @@
 """Claims that take seeds until they are decided: seeds, joined results, verdicts, budgets and their refusals."""
 
+import json
+
 import numpy as np
 import pytest
 import small
@@ -68,6 +70,13 @@ def test_a_published_result_is_the_first_look(looker):
     result = looker((0.0, 30.0, 0.0), first=first)()
     assert looker.ran[1] == tuple(range(10_000, 10_005))
     assert result["seeds"] == [*range(1000, 1005), *range(10_000, 10_000 + len(result["seeds"]) - 5)]
+
+
+def test_a_published_result_that_is_decided_is_stored_as_a_look(looker, tmp_path):
+    first = looker((0.0, 30.0, 0.0))()
+    (tmp_path / "result.json").unlink()
+    assert looker((0.0, 30.0, 0.0), first=first)() == first and len(looker.ran) == 1
+    assert json.loads((tmp_path / "result.json").read_text()) == first
 
 
 def test_looks_end_with_the_budget_or_the_fifth(looker):
