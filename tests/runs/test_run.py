@@ -356,7 +356,7 @@ def test_interrupted_while_the_loop_is_compiled(tmp_path, monkeypatch):
         pytest.raises(RunInterrupted, match="by Ctrl-C while a program was compiled"),
     ):
         patched.setattr(DeviceRunner, "_loop", lambda runner: Background(lambda: over.wait(60)))
-        patched.setattr(DeviceRunner, "prepare", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+        patched.setattr(DeviceRunner, "prepare", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
         began = time.monotonic()
         small.train(tmp_path / "stopped", steps=32)
     assert time.monotonic() - began < 30
