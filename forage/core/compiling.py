@@ -95,6 +95,16 @@ class Background:
             self.running.discard(self)
             self.left.discard(self)
 
+    def wait_for(self, event: threading.Event) -> None:
+        """Wait for an event within the work, or for the end of the work.
+
+        Raise `InterruptedCompiling` in the main thread where the run is asked to stop meanwhile.
+        """
+        while not (event.wait(0.01) or self.ended.is_set()):
+            if stop.by and threading.current_thread() is threading.main_thread():
+                self.left.add(self)
+                stop.check_requested()
+
     def result(self, name: str = "") -> Any:
         """Wait for the work, and return its result or raise its error.
 

@@ -349,13 +349,22 @@ def test_interrupted_while_an_evaluation_is_compiled(tmp_path, monkeypatch):
     assert [row["steps"] for row in again.evaluations] == [0, 32, 64, 96]
 
 
-def test_interrupted_while_the_loop_is_compiled(tmp_path, monkeypatch):
+@pytest.mark.parametrize("lowered", [True, False])
+def test_interrupted_while_the_loop_is_compiled(tmp_path, monkeypatch, lowered):
     over = threading.Event()
+
+    def compile_long(runner):
+        if lowered:
+            runner._lowered.set()  # or the first state waits for it
+        else:
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        return Background(lambda: over.wait(60))
+
     with (
         monkeypatch.context() as patched,
         pytest.raises(RunInterrupted, match="by Ctrl-C while a program was compiled"),
     ):
-        patched.setattr(DeviceRunner, "_loop", lambda runner: Background(lambda: over.wait(60)))
+        patched.setattr(DeviceRunner, "_loop", compile_long)
         patched.setattr(DeviceRunner, "prepare", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
         began = time.monotonic()
         small.train(tmp_path / "stopped", steps=32)

@@ -181,9 +181,8 @@ class DeviceRunner:
 
     def begin(self) -> None:
         """Make the first state of every seed, while the loop compiles."""
-        loop = self._loop()
-        while not (self._lowered.wait(0.01) or loop.ended.is_set()):
-            pass  # lowering this program would hold up that of the loop, which takes longer
+        # To lower this program at once would hold up that of the loop, which takes longer.
+        self._loop().wait_for(self._lowered)
         first = self._kept_init or self._compile(self._path("init"), self._init, self.varied, self._keys)
         self.state = self._in_place(first(self.varied, self._keys))
 
