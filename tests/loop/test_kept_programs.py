@@ -12,7 +12,7 @@ from small import forage
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
-from forage.core import prng
+from forage.core import compiling, prng
 from forage.loop.device import kept_programs
 from forage.loop.device.runner import DeviceRunner
 from forage.memory.rollout import LastRollout
@@ -53,7 +53,8 @@ def test_an_evaluation_before_the_first_step_compiles_beside_the_loop():
 
 
 def test_the_first_state_waits_until_the_loop_is_lowered():
-    calls, loop = [], SimpleNamespace(ended=threading.Event())
+    calls, over = [], threading.Event()
+    loop = compiling.Background(over.wait)
     function = SimpleNamespace(
         lower=lambda: calls.append("lowered") or SimpleNamespace(compile=lambda: calls.append("compiled"))
     )
@@ -65,7 +66,8 @@ def test_the_first_state_waits_until_the_loop_is_lowered():
     fake.varied, fake._keys, fake._in_place = (), (), lambda state: state
     DeviceRunner.begin(fake)
     assert calls[3:] == ["waited", "waited", "made"]
-    loop.ended.set()  # with an error, or read from a file
+    over.set()
+    loop.result()  # it ended, with an error, or read from a file
     DeviceRunner.begin(fake)
 
 
