@@ -15,7 +15,7 @@ from forage.environments.text.sets import problem_at
 from forage.studies.claims.played import FOLDER
 from forage.studies.claims.prepared import train_agent
 from forage_papers.claims.language import careless_model, careless_sum
-from forage_papers.claims.taught import write_rows
+from forage_papers.claims.taught import store_rows
 from forage_papers.studies.conditioned import with_reward
 from forage_papers.studies.redistill import write_answers
 
@@ -29,7 +29,7 @@ def recorded_sums(count: int = 2000, forgotten: float = 0.7) -> str:
             text = careless_sum(problem.data["left"], problem.data["right"], generator, forgotten)
             reward = Addition().verify(problem, text).truth
             rows.append({"prompt": problem.prompt + PROMPT_END, "completion": text, "reward": reward})
-        write_rows(file, rows)
+        store_rows(file, rows)
     return str(file)
 
 
@@ -40,7 +40,7 @@ def sums_with_rewards(count: int = 2000, forgotten: float = 0.7) -> str:
         rows = [json.loads(line) for line in Path(recorded_sums(count, forgotten)).read_text().splitlines()]
         for row in rows:
             row["prompt"] = with_reward(row["prompt"].removesuffix(PROMPT_END), row.pop("reward")) + PROMPT_END
-        write_rows(file, rows)
+        store_rows(file, rows)
     return str(file)
 
 
@@ -54,7 +54,7 @@ def paired_sums(count: int = 1000) -> str:
             wrong = careless_sum(problem.data["left"], problem.data["right"], generator, 1.0)
             if Addition().verify(problem, wrong).truth < 1:
                 rows.append({"prompt": problem.prompt + PROMPT_END, "chosen": right, "rejected": wrong})
-        write_rows(file, rows[:count])
+        store_rows(file, rows[:count])
     return str(file)
 
 
@@ -63,7 +63,7 @@ def worked_sums(levels: tuple[int, ...] = (2, 3), count: int = 500, by_parts: bo
     file = FOLDER / f"worked-{''.join(map(str, levels))}-{count}-{'parts' if by_parts else 'columns'}.jsonl"
     if not file.exists():
         write = sum_by_parts if by_parts else Addition().solution
-        write_rows(
+        store_rows(
             file,
             [{"prompt": one.prompt + PROMPT_END, "completion": write(one)} for one in draw_sums(count, tuple(levels))],
         )

@@ -8,7 +8,6 @@ to make it.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +16,7 @@ import jax
 import numpy as np
 
 from forage.core.text.named import FORAGE, tokenizer
+from forage.data.text.rows import write_rows
 from forage.environments.text.form import PROMPT_END
 from forage.environments.text.games.search_qa import CITIES, NAMES
 from forage.environments.text.names import levels_of
@@ -147,7 +147,7 @@ def played_rows(
     if not file.exists():
         (world, levels), generator = open_world(environment, options), np.random.default_rng(0)
         starts = [Start(levels[number % len(levels)], number) for number in range(episodes)]
-        write_rows(file, [row for start in starts for row in play(world, start, program, generator, careless)])
+        store_rows(file, [row for start in starts for row in play(world, start, program, generator, careless)])
     return str(file)
 
 
@@ -174,7 +174,7 @@ def play(
     return rows
 
 
-def write_rows(file: Path, rows: list[dict[str, Any]]) -> None:
-    """Write rows as JSONL."""
+def store_rows(file: Path, rows: list[dict[str, Any]]) -> None:
+    """Write rows as JSONL into a folder that may be missing."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(file, rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterable, Mapping
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from forage.core.types import ForageError
-from forage.data.text.rows import read_rows
+from forage.data.text.rows import read_rows, write_rows
 from forage.environments.text.families.addition import Addition
 from forage.environments.text.problems import Problem
 
@@ -53,7 +52,7 @@ def write_conditioned(
         if not spread:
             raise ForageError("All rewards are alike, so that they cannot be brought to a deviation of 1.")
         reward = (reward - reward.mean()) / spread
-    return write(
+    return write_rows(
         path,
         [
             {"prompt": with_reward(row["prompt"], one, template), "completion": row["completion"]}
@@ -68,20 +67,13 @@ def write_wishes(data: Rows, path: str | os.PathLike[str], reward: float, *, tem
     if not math.isfinite(reward):
         raise ForageError(f"A reward to ask for is a number, and not {reward}.")
     rows = read_rows(data, ("prompt",), "Asking").rows
-    return write(path, [{**row, "prompt": with_reward(row["prompt"], reward, template)} for row in rows])
+    return write_rows(path, [{**row, "prompt": with_reward(row["prompt"], reward, template)} for row in rows])
 
 
 def check_template(template: str) -> None:
     """Raise `ForageError` unless a template has places for the prompt and the reward."""
     if "{input}" not in template or "{reward}" not in template:
         raise ForageError(f"The template {template!r} lacks {{input}} or {{reward}}; give it both.")
-
-
-def write(path: str | os.PathLike[str], rows: list[dict[str, Any]]) -> Path:
-    """Write rows as JSONL, and return the path."""
-    found = Path(path).expanduser()
-    found.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return found
 
 
 class AskedAddition(Addition):

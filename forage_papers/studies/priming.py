@@ -13,7 +13,6 @@ program writes them from a problem's known solution, so that each shows the want
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection
 from pathlib import Path
@@ -21,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from forage.core.errors import ForageError, nearest
+from forage.data.text.rows import write_rows
 from forage.environments.text import expressions
 from forage.environments.text.families.countdown import Countdown
 from forage.environments.text.form import PROMPT_END
@@ -65,9 +65,7 @@ def write_traces(
         rows.append(
             {"prompt": problem.prompt + PROMPT_END, "completion": trace(problem, PRIMES[prime], generator, wrong)}
         )
-    found = Path(path).expanduser()
-    found.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return found
+    return write_rows(path, rows)
 
 
 def trace(problem: Problem, habits: Collection[str], generator: np.random.Generator, wrong: bool = False) -> str:

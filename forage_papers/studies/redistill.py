@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 from forage.core import prng
 from forage.core.spaces import Tokens
 from forage.core.types import ForageError
+from forage.data.text.rows import write_rows
 from forage.environments.text.environment import TextEnvironment
 from forage.runs.run import Run
 from forage.studies.asking import SIDE_BY_SIDE, LoadedRun, ask, problems_of, with_temperature
@@ -63,9 +63,7 @@ def write_answers(
         raise ForageError(
             f"{directory} has no right answer to {len(asked)} problems; give right=False for all of them."
         )
-    found = Path(path).expanduser()
-    found.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return found
+    return write_rows(path, rows)
 
 
 def prompt_of(environment: TextEnvironment, problem: int) -> str:

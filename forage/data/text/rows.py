@@ -120,6 +120,13 @@ def read_rows(
 WORDS = {str: "a text", list: "messages"}
 
 
+def write_rows(path: str | os.PathLike[str], rows: Iterable[Mapping[str, Any]]) -> Path:
+    """Write rows as JSONL, and return the path."""
+    found = Path(path).expanduser()
+    found.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return found
+
+
 def row_fields(row: Any) -> Mapping[str, Any] | str:
     return row if isinstance(row, Mapping) else f"is no dictionary but a {type(row).__name__}"
 
