@@ -90,13 +90,15 @@ def look_at_prompts(model: str, environment: str, kind: str, words: options.Word
     use_compilation_cache()
     found = chat(model, **given).look(environment, number, **{"held_out": 0.0, **own})
     if kind == "json":
-        say(found.scores)
+        say(found.scores | {"no_reward": found.no_reward})
     elif kind != "quiet":
         for one in found.conversations[:SHOWN]:
             print(printable(str(one)), end="\n\n")
         print(
             f"{model} on {number} prompts: " + ", ".join(f"{name} {value:.3g}" for name, value in found.scores.items())
         )
+        if found.no_reward:
+            print(f"  answers without a reward, which the mean reward leaves out: {found.no_reward}")
 
 
 OF_TEXT = ("pass", "wordings")

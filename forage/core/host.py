@@ -74,7 +74,7 @@ class Conversation(NamedTuple):
     """An episode in words."""
 
     said: tuple[tuple[str, str], ...]  # who, such as `prompt`, `answer` or `reply`, and what, one after the other
-    reward: float  # of the whole episode
+    reward: float | None  # of the whole episode; `None` if it has none
     verdict: str = ""  # what was found of it
     reference: str = ""  # what an expert would have answered, where one is known
     notes: tuple[tuple[str, str], ...] = ()  # what else was logged of it, by name
@@ -82,9 +82,14 @@ class Conversation(NamedTuple):
     def __str__(self) -> str:
         """Return the conversation in lines: the speaker, then the text."""
         rows = [*self.said, *([("reference", self.reference)] if self.reference else []), *self.notes]
-        rows.append(("reward", f"{self.reward:g}{f', {self.verdict}' if self.verdict else ''}"))
+        rows.append(("reward", self.reward_words()))
         width = max(len(who) for who, _ in rows)
         return "\n".join(f"{who:{width}}  {indent_lines(what, width + 2)}" for who, what in rows)
+
+    def reward_words(self) -> str:
+        """Return the reward and the verdict in words."""
+        reward = "none" if self.reward is None else f"{self.reward:g}"
+        return f"{reward}, {self.verdict}" if self.verdict else reward
 
 
 def indent_lines(text: str, width: int) -> str:
@@ -221,6 +226,20 @@ class HostEnvironment(abc.ABC):
     def lost_reason(self) -> str:
         """Return the reason for which steps are lost, as the subject and verb of a sentence."""
         return "workers died or hung"
+
+    @property
+    def no_reward(self) -> Bool[np.ndarray, " env"] | None:
+        """Return the mask of environments whose last step ended an episode that has no reward; `None` if there is none.
+
+        Such as an answer that a reward function failed on. These steps are `lost`, and means of returns leave the
+        episodes out.
+        """
+        return None
+
+    @property
+    def no_reward_reason(self) -> str:
+        """Return the newest reason for which an episode has no reward, as a clause; empty if none is known."""
+        return ""
 
     @property
     def left(self) -> bool:

@@ -244,8 +244,9 @@ def wrong_evaluation(found: dict[str, Any]) -> str:
         return "episodes and steps are not whole numbers"
     if not isinstance(found.get("actions", "greedy"), str) or not isinstance(found.get("choice") or {}, dict):
         return "it does not say how the agent acted"
-    if not is_whole(found.get("cut", 0)) or not is_whole(found.get("cut_after", 0)):
-        return "cut is no whole number"
+    for name in ("cut", "cut_after", "no_reward"):
+        if not is_whole(found.get(name, 0)):
+            return f"{name} is no whole number"
     if not all(isinstance(found.get(name, []), list) for name in ("episode_returns", "episode_lengths")):
         return "its episodes are no list"
     return ""

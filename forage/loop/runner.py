@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import equinox
 import jax
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Bool, PyTree
 
 from forage.core.host import Conversation
 from forage.core.mesh import Shape
@@ -30,6 +30,15 @@ class EvaluationEpisodes(NamedTuple):
     lengths: np.ndarray | Array
     infos: dict[str, np.ndarray | Array]  # what the environment itself said at the last step; NaN where nothing
     summary: PyTree[Array] = ()  # of the observations of all these episodes (`Evolver.summarise`), for one that learns
+    no_reward: np.ndarray | None = None  # mask `member episode` of those without a reward, whose return is NaN
+
+    def left_out(self) -> Bool[np.ndarray, "member episode *reward"]:
+        """Return the mask of the returns that no mean counts, as their episodes have no reward."""
+        returns = np.asarray(self.returns)
+        if self.no_reward is None:
+            return np.zeros(returns.shape, bool)
+        mask = np.asarray(self.no_reward)
+        return np.broadcast_to(mask.reshape(*mask.shape, *[1] * (returns.ndim - mask.ndim)), returns.shape)
 
 
 class Runner(Protocol):
@@ -160,7 +169,10 @@ class Runner(Protocol):
     def attempt_evaluation(
         self, episodes: int, max_steps: int, seed: int, sampled: bool, skip: Sequence[bool]
     ) -> tuple[np.ndarray, list[str]]:
-        """Evaluate the other members. Return the returns, -infinity where one failed, and of each why it did."""
+        """Evaluate the other members. Return the returns and, of each member that failed, the reason.
+
+        A return is -infinity where the member failed, and NaN for an episode without a reward.
+        """
         ...
 
     def select(self, rows: Sequence[int]) -> Runner:

@@ -383,7 +383,7 @@ def score_data(
         each["normalised"] = on_scale if len(scores) > 1 else next(iter(on_scale.values()))
     return each | {
         name: evaluation.get(name)
-        for name in ("episodes", "actions", "choice", "cut", "cut_after", "reward", "opponent")
+        for name in ("episodes", "actions", "choice", "cut", "cut_after", "no_reward", "reward", "opponent")
     }
 
 

@@ -167,7 +167,8 @@ def means_of(setup: RunConfig, evaluation: dict[str, Any]) -> dict[str, Score]:
     within = range_in(evaluation)
     found = by_setting(setup.members, evaluation["return"], mean, within)
     if len(setup.seeds) == 1 and evaluation["episodes"] > 1:
-        intervals = [clip_interval(student_interval(np.array(row)), within) for row in evaluation["episode_returns"]]
+        rows = [np.array([value for value in row if value is not None]) for row in evaluation["episode_returns"]]
+        intervals = [clip_interval(student_interval(row), within) if len(row) > 1 else (None, None) for row in rows]
         pairs = zip(found.items(), intervals, strict=True)
         found = {label: Score(one.value, *interval, seeds=1) for (label, one), interval in pairs}
     return found
@@ -205,7 +206,21 @@ def score_lines(evaluation: dict[str, Any]) -> list[str]:
     said = [f"{name_of_mean(seeds)} over seeds of {episodes} evaluation episodes each{how}, 95 % interval{of}"]
     if seeds == 1:
         said = [f"mean of {episodes} evaluation episodes{how}{of}"]
-    return said + choice_sentences(evaluation) + ([cut] if (cut := cut_sentence(evaluation)) else [])
+    return said + choice_sentences(evaluation) + counting_sentences(evaluation)
+
+
+def counting_sentences(evaluation: dict[str, Any]) -> list[str]:
+    """Describe the answers that a score leaves out and the episodes that were cut, if there are any."""
+    return [said for said in (no_reward_sentence(evaluation), cut_sentence(evaluation)) if said]
+
+
+def no_reward_sentence(evaluation: dict[str, Any]) -> str:
+    """Describe the answers of an evaluation that have no reward; empty if there are none, or an older version did not
+    count them.
+    """
+    count, every = evaluation.get("no_reward", 0), np.size(evaluation.get("episode_lengths", ()))
+    answers = f"{count:,} answer{'s' if count > 1 else ''} without a reward, of {every:,},"
+    return f"{answers} {'are' if count > 1 else 'is'} left out of the score" if count else ""
 
 
 def normalised_words(score: Score, ends: dict[str, float] | None) -> list[str]:
@@ -221,24 +236,26 @@ def evaluate_agents(
 ) -> dict[str, Any]:
     """Play evaluation episodes, greedily or with sampled actions. Return their returns, lengths and other measures.
 
-    Raise `ForageError` if a return is not finite.
+    Means of returns leave out the episodes without a reward. Raise `ForageError` if a return is not finite.
     """
     limit = step_limit(setup)
     played = runner.evaluate(episodes, limit, seed, actions == "sampled")
     returns, lengths = np.asarray(played.returns, float), np.asarray(played.lengths)
-    check_returns(setup.name, returns, [member["seed"] for member in setup.members])
+    counted = np.where(played.left_out(), 0.0, returns)
+    check_returns(setup.name, counted, [member["seed"] for member in setup.members])
     evaluation: dict[str, Any] = {"steps": runner.steps, "episodes": episodes, "members": setup.members}
     evaluation["actions"] = actions
     evaluation["reward"] = setup.score_reward
     if setup.opponent is not None:
         evaluation["opponent"] = setup.opponent
     for i, name in enumerate(setup.spec.reward_names):
-        evaluation[f"return/{name}"] = to_float(returns[..., i].mean(1))
+        evaluation[f"return/{name}"] = to_float(np.nanmean(returns[..., i], axis=1))
     returns = setup.rewards.score(returns, setup.spec)
-    evaluation["return"] = to_float(returns.mean(1))
+    evaluation["return"] = to_float(np.nanmean(returns, axis=1))
     if (within := holding(return_range(setup, limit), returns)) is not None:
         evaluation["return_range"] = within
-    evaluation["episode_returns"] = returns.tolist()
+    evaluation["episode_returns"] = [to_float(row) for row in returns]
+    evaluation["no_reward"] = 0 if played.no_reward is None else int(played.no_reward.sum())
     evaluation["episode_lengths"] = lengths.tolist()
     evaluation["cut"] = int((lengths >= limit).sum()) if setup.score_spec.horizon is None else 0
     evaluation["cut_after"] = limit
@@ -322,7 +339,7 @@ def holding(found: tuple[float, float] | None, returns: np.ndarray) -> list[floa
     """Return a range for JSON, with `None` for infinite ends; `None` if a return is outside the declared range."""
     if found is None:
         return None
-    slack = 1e-4 * max(1.0, float(np.abs(returns).max()))
-    if returns.min() < found[0] - slack or returns.max() > found[1] + slack:
+    slack = 1e-4 * max(1.0, float(np.nanmax(np.abs(returns))))
+    if np.nanmin(returns) < found[0] - slack or np.nanmax(returns) > found[1] + slack:
         return None
     return [end if math.isfinite(end) else None for end in found]

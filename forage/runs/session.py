@@ -40,7 +40,14 @@ from forage.runs.curve import (
 )
 from forage.runs.faults import Bounds, Finite
 from forage.runs.run import Run, write_json
-from forage.runs.scoring import cut_sentence, evaluate_agents, return_range, said_if_long, score_agents, step_limit
+from forage.runs.scoring import (
+    counting_sentences,
+    evaluate_agents,
+    return_range,
+    said_if_long,
+    score_agents,
+    step_limit,
+)
 from forage.runs.starting import Inheritance, handover_record
 from forage.runs.summary import conclude, conclude_unscored, device_failure, introduction
 
@@ -298,13 +305,13 @@ class Session:
         episodes, seed = self.episodes, prng.EVALUATION_AT_POINTS + number
         with said_if_long(self.display.note, self.setup, episodes, scored=False):
             found = evaluate_agents(self.runner, self.setup, episodes, seed, actions)
-        self.newest = found
-        self.append(self.evaluations, {"steps": self.runner.steps, "cut": found["cut"]} | columns(found))
+        self.newest, counts = found, {name: found[name] for name in ("cut", "no_reward")}
+        self.append(self.evaluations, {"steps": self.runner.steps, **counts} | columns(found))
         self.keep_texts()
         self.track_evaluation(found)
         shown = progress.shown_return(found["return"], self.setup.settings, range_in(found))
-        cut = f" ({cut_sentence(found)})" if found["cut"] else ""
-        self.display.note(f"  {self.runner.steps:>12,} steps   evaluated: {shown}{cut}")
+        said = "; ".join(counting_sentences(found))
+        self.display.note(f"  {self.runner.steps:>12,} steps   evaluated: {shown}{f' ({said})' if said else ''}")
         if (self.setup.parent or {}).get("offline"):
             self.compare_with_handover()
         self.watch.lap("evaluate")

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import math
 import os
 import statistics
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -132,7 +133,10 @@ class Talk:
         return (one for one, _ in play_problems(dataclasses.replace(self, new=min(self.new, batch.longest)), batch))
 
     def look(self, environment: str, number: int, **options: Any) -> Look:
-        """Answer `number` prompts of an environment, and return the conversations with the means of their scores."""
+        """Answer `number` prompts of an environment, and return the conversations with the means of their scores.
+
+        Answers without a reward count in no mean of rewards. Raise `ForageError` if none has one.
+        """
         name, build, _ = resolve_environment(environment, options)
         batch = None if isinstance(build, Environment) else build(1)
         if not isinstance(batch, TextEnvironment):
@@ -146,11 +150,17 @@ class Talk:
         with contextlib.closing(played):
             for conversation, info in itertools.islice(played, number):
                 said.append(conversation)
-                scores["reward"].append(conversation.reward)
+                scores["reward"].append(math.nan if conversation.reward is None else conversation.reward)
                 for column, values in info.items():
                     scores.setdefault(column, []).append(float(values[0]))
+            reason = f", as {batch.no_reward_reason}" if batch.no_reward_reason else ""
         known = {column: [value for value in values if value == value] for column, values in scores.items()}
-        return Look(said, {column: statistics.fmean(values) for column, values in known.items() if values})
+        if not known["reward"]:
+            raise ForageError(
+                f"None of the {number} answers to {name} has a reward{reason}; mend that, and look again."
+            )
+        means = {column: statistics.fmean(values) for column, values in known.items() if values}
+        return Look(said, means, number - len(known["reward"]))
 
 
 class Look(NamedTuple):
@@ -158,6 +168,7 @@ class Look(NamedTuple):
 
     conversations: list[Conversation]
     scores: dict[str, float]
+    no_reward: int = 0  # answers without a reward, which its mean leaves out
 
 
 def play_problems(talk: Talk, environment: TextEnvironment) -> Generator[tuple[Conversation, dict[str, Any]]]:

@@ -129,6 +129,7 @@ def test_a_configuration_of_other_kinds_is_told(change):
         {"actions": 3},
         {"choice": "greedy"},
         {"cut": "x"},
+        {"no_reward": 0.5},
         {"episode_lengths": 3},
     ],
 )

@@ -32,11 +32,13 @@ from forage.config.resolve import resolve
 from forage.core import checkpoint
 from forage.core.compiling import stop
 from forage.core.errors import ForageError, InterruptedCompiling
+from forage.core.text import named
 from forage.core.types import GONE
 from forage.environments import HostFactory
 from forage.environments.text import worlds
 from forage.environments.text.environment import TextEnvironment
 from forage.environments.text.families.addition import Addition
+from forage.environments.text.own import scoring
 from forage.loop.cluster import reaper, worker
 from forage.loop.cluster.players import RolloutWorkers
 from forage.loop.cluster.pool import MOST_REPLACED, WITHIN, Pool
@@ -561,6 +563,33 @@ def test_what_environments_count_is_counted_in_workers_too(kind: type[Pool], mon
         assert pool.metrics() == {"verifier_failures": 7, "workers_replaced": 1}
         pool.step(action)
         assert pool.metrics()["verifier_failures"] == 12
+    finally:
+        pool.close()
+
+
+def test_an_answer_without_a_reward_is_lost_in_workers_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prompts are the numbers 0 to 3, and the even ones get no reward."""
+    (tmp_path / "p.jsonl").write_text("".join(f'{{"prompt": "{n}\\n"}}\n' for n in range(4)))
+
+    def odd(prompts: Any, **others: Any) -> Any:
+        return [float(one) if int(one) % 2 else None for one in prompts]
+
+    monkeypatch.setitem(scoring.objects, "object:odd", odd)
+    build = functools.partial(TextEnvironment, str(tmp_path / "p.jsonl"), rewards="object:odd", response=2, held_out=0)
+    pool = MortalPool(build, 4, 1)  # of one worker, so that each prompt comes once
+    try:
+        seen = pool.reset(0)
+        even = [int(named.tokenizer("forage").decode(row[row > 0] - 1)) % 2 == 0 for row in seen["context"]]
+        with pytest.warns(UserWarning, match="all reward functions returned None"):
+            step = pool.step(np.ones((4, 2), np.int32)).step
+        assert sum(even) == 2 and sorted(step.reward.tolist()) == [0, 0, 1, 3]
+        assert pool.no_reward is not None and pool.no_reward.tolist() == even
+        assert pool.lost is not None and pool.lost.tolist() == step.truncated.tolist() == even
+        assert pool.lost_reason == "answers had no reward, as all reward functions returned None"
+        monkeypatch.setattr(Mortal, "fate", dies_once_of("step"))
+        pool.step(np.ones((4, 2), np.int32))
+        assert pool.lost is not None and pool.lost.all() and pool.no_reward is None  # as the worker died
+        assert pool.lost_reason == "workers died or hung"
     finally:
         pool.close()
 

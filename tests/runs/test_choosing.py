@@ -1,6 +1,7 @@
 """The choice of greedy or sampled actions for the score follows from episodes played both ways, and both are shown."""
 
 import json
+from types import SimpleNamespace
 from typing import ClassVar, NamedTuple
 
 import equinox
@@ -166,6 +167,24 @@ def test_the_choice_costs_episodes_of_its_own_where_there_is_one(options, greedy
     assert evaluation["actions"] == actions
     assert runner.asked == BOTH_WAYS * chosen + [(prng.EVALUATION, actions == "sampled")]
     assert (evaluation["choice"] is not None) == chosen
+
+
+def test_returns_without_a_reward_count_in_no_mean():
+    """Of one seed with the returns 1, none and 3: their mean is 2, and its interval that of two episodes."""
+    returns = np.array([[1.0, np.nan, 3.0]])
+    played = EvaluationEpisodes(returns, np.ones((1, 3), int), {}, no_reward=np.isnan(returns))
+    runner = SimpleNamespace(evaluate=lambda *_: played, steps=8)
+    setup = setup_of(seeds=1)
+    found = evaluating.evaluate_agents(runner, setup, 3)
+    assert found["return"] == [2.0] and found["episode_returns"] == [[1.0, None, 3.0]] and found["no_reward"] == 1
+    assert evaluating.score_lines(found)[-1] == "1 answer without a reward, of 3, is left out of the score"
+    (one,) = evaluating.means_of(setup, found | {"return_range": None}).values()
+    assert one.value == 2.0 and one.low == pytest.approx(2 - 12.7062, abs=1e-3)  # t of 1 degree of freedom times 1
+    alone = found | {"episode_returns": [[1.0, None, None]], "return_range": None}
+    assert [one.low for one in evaluating.means_of(setup, alone).values()] == [None]
+    runner.evaluate = lambda *_: played._replace(no_reward=None)
+    with pytest.raises(ForageError, match="returned NaN as reward in evaluation, in episode 1 with seed"):
+        evaluating.evaluate_agents(runner, setup, 3)
 
 
 def test_a_choice_holds_for_the_agents_that_it_was_made_of():

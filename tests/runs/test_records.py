@@ -36,7 +36,7 @@ from forage.runs import display as progress
 from forage.runs import provenance as versions
 from forage.runs.curve import CurveRows, read_rows
 from forage.runs.run import score_data
-from forage.runs.scoring import cut_sentence
+from forage.runs.scoring import counting_sentences, cut_sentence
 from forage.studies import plan
 
 
@@ -62,6 +62,9 @@ def test_a_score_says_how_many_settings_and_cut_episodes():
     assert [one["score"] for one in found["settings"]] == [2.0, 6.0] and found["cut"] == 1 and "score" not in found
     assert cut_sentence(evaluation).startswith("1 of 2 episodes were cut after 27,000 steps")
     assert cut_sentence(evaluation | {"cut": 0}) == ""
+    said = counting_sentences(evaluation | {"no_reward": 1})
+    assert said == ["1 answer without a reward, of 2, is left out of the score", cut_sentence(evaluation)]
+    assert score_data(by_setting(members, [1.0, 3.0, 5.0, 7.0]), evaluation | {"no_reward": 1})["no_reward"] == 1
 
 
 class Evil:
@@ -209,6 +212,7 @@ def test_a_run_never_outlasts_its_clock():
 def test_an_evaluation_during_training_keeps_every_column(tmp_path, monkeypatch):
     found = {"steps": 64, "episodes": 2, "members": [{"seed": 0}, {"seed": 1}], "actions": "greedy", "reward": None}
     found |= {"return": [1.0, 2.0], "return/time": [-1.0, -2.0], "is_success": [0.5, None], "cut": 1, "cut_after": 9}
+    found |= {"no_reward": 2}
     found |= {"episode_returns": [[1.0, 1.0], [2.0, 2.0]], "episode_lengths": [[9, 1], [1, 1]]}
     monkeypatch.setattr(session, "evaluate_agents", lambda *arguments: found)
     tracked = []
@@ -220,7 +224,7 @@ def test_an_evaluation_during_training_keeps_every_column(tmp_path, monkeypatch)
     one.evaluate(1)
     (row,) = read_rows(tmp_path / "evaluations.jsonl")
     columns = {"return": [1.0, 2.0], "return/time": [-1.0, -2.0], "is_success": [0.5, None]}
-    assert row == {"steps": 64, "cut": 1} | columns
+    assert row == {"steps": 64, "cut": 1, "no_reward": 2} | columns
     one.track_again(SimpleNamespace(rows=[{"steps": 32, "return": [0.0, 0.0]}], evaluations=[row]))
     told = {"steps": 64} | {f"evaluation/{name}": value for name, value in columns.items()}
     assert tracked == [told, {"steps": 32, "return": [0.0, 0.0]}, told]

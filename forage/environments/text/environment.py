@@ -36,6 +36,7 @@ from forage.environments.text.worlds import Start, WorldReply
 
 INFO = ("format", "truth", "turns", "tokens", "overflow", "unfinished")
 FAILURES = "verifier_failures"  # the metric that counts answers without a verdict
+ALL_NONE, NO_VALUE = "all reward functions returned None", "get_reward returned None"  # why an answer has no reward
 KINDS = 10  # of reasons for that which are told of, at most
 UNLIMITED = 2**31 - 1
 PASSES = 2**16  # different episodes that a row of a person's environment can begin
@@ -314,9 +315,20 @@ class TextEnvironment(HostEnvironment):
 
     @property
     def lost_reason(self) -> str:
+        return f"answers had no reward{f', as {self.no_reward_reason}' if self.no_reward_reason else ''}"
+
+    @property
+    def no_reward(self) -> Bool[np.ndarray, " env"] | None:
+        return self._lost
+
+    @property
+    def no_reward_reason(self) -> str:
         scorer = self.judge.scorer if self.judge else None
-        newest = f", as {scorer.newest}{scorer.example}" if scorer and scorer.newest else ""
-        return f"answers had no reward{newest}"
+        if scorer is not None and scorer.newest:
+            return f"{scorer.newest}{scorer.example}"
+        if self._left_out or (scorer is not None and scorer.unscored):
+            return ALL_NONE if scorer is not None else NO_VALUE
+        return ""
 
     @property
     def info_seen(self) -> tuple[str, ...]:
@@ -482,7 +494,7 @@ class TextEnvironment(HostEnvironment):
         ended = np.array([slot.turn == self.turns for slot in self._slots])
         led = self._stack_contexts()
         lost = ended & self._unscored
-        if self.judge is not None:
+        if self.judge is not None and self.split == SPLITS[0]:  # an evaluation looks at all its answers together
             self.judge.scorer.check_rollout(self._failed[ended])
         self._check_verdicts(np.flatnonzero(ended).tolist())
         for index in np.flatnonzero(ended).tolist():
@@ -538,7 +550,7 @@ class TextEnvironment(HostEnvironment):
                 said = said._replace(reward=0.0 if lost else said.reward, told={**said.told, UNSCORED: float(lost)})
                 self._apply(index, Judgement(said, lost))
                 self._left_out += lost
-                self._tell("get_reward returned None" * lost, "has no reward and leaves its group", UNSCORED)
+                self._tell(NO_VALUE * lost, self.becomes, UNSCORED)
             return
         if not ended:
             return
@@ -547,16 +559,22 @@ class TextEnvironment(HostEnvironment):
         for index, one in zip(ended, found, strict=True):
             self._apply(index, one)
         scorer = self.judge.scorer
-        became = "has no reward and leaves its group" if any(one.failed for one in found) else "counts by other rewards"
+        became = self.becomes if any(one.failed for one in found) else "counts by other rewards"
         self._tell(scorer.newest, became, "reward_failures", scorer.example)
         if any(one.lost and not one.failed for one in found):
-            self._tell("all reward functions returned None", "has no reward and leaves its group", UNSCORED)
+            self._tell(ALL_NONE, self.becomes, UNSCORED)
+
+    @property
+    def becomes(self) -> str:
+        """Describe the fate of an answer without a reward."""
+        left = "leaves its group" if self.split == SPLITS[0] else "is left out of the mean"
+        return f"has no reward and {left}"
 
     def _apply(self, index: int, judgement: Judgement) -> None:
         """Give an episode the reward of its judgement."""
         self._slots[index] = self._slots[index]._replace(said=judgement.said)
         self._unscored[index], self._failed[index] = judgement.lost, judgement.failed
-        self._records[index].judge(judgement.said, judgement.notes)
+        self._records[index].judge(judgement.said, judgement.notes, judgement.lost)
 
     def _advance_one(self, index: int, tokens: np.ndarray) -> EpisodeSlot:
         """Return the episode of one environment after a turn's tokens."""

@@ -18,6 +18,7 @@ class Record:
     rewards: list[float] = dataclasses.field(default_factory=list)  # of each answer
     notes: dict[str, str] = dataclasses.field(default_factory=dict)  # what reward functions logged of the last one
     judged: bool = False  # by reward functions
+    lost: bool = False  # and they gave no reward
     prompt: str | Dialogue = ""
     opened: tuple[int, ...] = ()  # its tokens
     replies: list[WorldReply] = dataclasses.field(default_factory=list)  # to each answer
@@ -26,7 +27,7 @@ class Record:
     def begin(self, prompt: str | Dialogue, opened: tuple[int, ...] = ()) -> None:
         """Begin an episode."""
         text = prompt if isinstance(prompt, str) else dialogue_text(prompt)
-        self.said, self.rewards, self.notes, self.judged = [("prompt", text)], [], {}, False
+        self.said, self.rewards, self.notes, self.judged, self.lost = [("prompt", text)], [], {}, False, False
         self.prompt, self.opened, self.replies = prompt, opened, []
 
     def add(self, answer: str, said: WorldReply) -> None:
@@ -35,9 +36,12 @@ class Record:
         self.rewards.append(float(said.reward))
         self.replies.append(said)
 
-    def judge(self, said: WorldReply, notes: Mapping[str, str]) -> None:
-        """Set the reward of the last answer, and the values that reward functions logged of it."""
-        self.rewards[-1], self.notes, self.judged = float(said.reward), dict(notes), True
+    def judge(self, said: WorldReply, notes: Mapping[str, str], lost: bool) -> None:
+        """Set the reward of the last answer, and the values that reward functions logged of it.
+
+        `lost`: the episode has no reward.
+        """
+        self.rewards[-1], self.notes, self.judged, self.lost = float(said.reward), dict(notes), True, lost
 
     def end(self, world: World, last: WorldReply, cut: bool) -> None:
         """End the episode. `last`: the last reply; `cut`: the context overflowed, and the last answer got no reward."""
@@ -46,7 +50,8 @@ class Record:
         reference = Question.reference(world) if isinstance(world, Question) else ""
         words = "no longer fits into the context" if cut else verdict_words(last)
         words = f"{last.words}; {words}" if cut and self.judged else words
-        self.ended = Conversation(tuple(self.said), sum(paid), words, reference, tuple(self.notes.items()))
+        reward = None if self.lost else sum(paid)
+        self.ended = Conversation(tuple(self.said), reward, words, reference, tuple(self.notes.items()))
 
 
 def dialogue_text(dialogue: Dialogue) -> str:

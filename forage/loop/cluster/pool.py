@@ -88,6 +88,7 @@ class Pool(HostEnvironment):
         self.anew: set[Lane] = set()  # whose worker was replaced between two steps, so that the next step is lost
         self.note = note
         self._lost: Bool[np.ndarray, " env"] | None = None
+        self._no_reward: Bool[np.ndarray, " env"] | None = None
         self.block: Block | None = None
         self.silence = Silence(self.workers, step_timeout)
         try:
@@ -167,7 +168,7 @@ class Pool(HostEnvironment):
             lane.ask("examine")
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
-        self.seed, self._lost = seed, None
+        self.seed, self._lost, self._no_reward = seed, None, None
         self.anew.clear()
         self.shared_arrays.number[:] = 0  # steps are counted anew, and no lane has taken the first
         return join_batches([self._reset_lanes(worker, seed) for worker in self.workers])
@@ -181,7 +182,7 @@ class Pool(HostEnvironment):
 
     def _send(self, action: PyTree[np.ndarray]) -> None:
         jax.tree.map(np.copyto, self.shared_arrays.action, action)
-        self._lost = None
+        self._lost = self._no_reward = None
         self.taken += 1
         self._gone = [worker for worker in self.workers if worker.lanes[0] in self.anew]
         for worker in self.workers:
@@ -212,6 +213,9 @@ class Pool(HostEnvironment):
         shared = self.shared_arrays
         led_to, info = jax.tree.map(np.array, (shared.led_to, shared.info))
         step = Step(led_to, shared.reward.copy(), shared.terminated.copy(), shared.truncated.copy(), info)
+        if shared.no_reward.any():
+            self._no_reward = shared.no_reward.copy()
+            self._lost = self._no_reward if self._lost is None else self._lost | self._no_reward
         ended = (step.terminated | step.truncated).reshape(self.num_envs, -1).all(1)
         if not ended.any():
             return HostStep(step, led_to)
@@ -240,7 +244,7 @@ class Pool(HostEnvironment):
             jax.tree.map(put, shared.observation, began)
             if lane in silent:
                 jax.tree.map(put, shared.led_to, began)
-                shared.reward[rows], shared.terminated[rows] = 0, False
+                shared.reward[rows], shared.terminated[rows], shared.no_reward[rows] = 0, False, False
                 lost[rows] = True
                 for values in shared.info.values():
                     values[rows] = np.nan
@@ -337,6 +341,19 @@ class Pool(HostEnvironment):
     @property
     def lost(self) -> Bool[np.ndarray, " env"] | None:
         return self._lost
+
+    @property
+    def lost_reason(self) -> str:
+        return super().lost_reason if self._no_reward is None else self._ask(self.lanes[0], "lost_reason")
+
+    @property
+    def no_reward(self) -> Bool[np.ndarray, " env"] | None:
+        return self._no_reward
+
+    @property
+    def no_reward_reason(self) -> str:
+        reasons = (self._ask(lane, "no_reward_reason") for lane in self.lanes)
+        return next(filter(None, reasons), "")
 
     @property
     def left(self) -> bool:

@@ -65,6 +65,7 @@ class Exchange(NamedTuple):
     reward: Any
     terminated: Any
     truncated: Any
+    no_reward: Any  # whose episode ended without a reward
     info: dict[str, Any]
     place: Any
     number: Any  # of the newest step that was taken
@@ -92,12 +93,23 @@ def exchange(spec: Spec, num_envs: int, measured: Sequence[str] = ()) -> Exchang
     reward = (len(spec.reward_names),) if spec.reward_names else ()
     observation = nested_shapes(spec.observation_space)
     flag, number = batched_shape((), bool), jax.ShapeDtypeStruct((num_envs,), np.dtype(np.float32))
+    no_reward = jax.ShapeDtypeStruct((num_envs,), np.dtype(bool))
     info = dict.fromkeys(spec.info_names, number)
     place = jax.ShapeDtypeStruct((num_envs,), np.dtype(np.int32))
     steps = jax.ShapeDtypeStruct((num_envs,), np.dtype(np.int64))
     counts = dict.fromkeys(measured, jax.ShapeDtypeStruct((num_envs,), np.dtype(np.float64)))
     return Exchange(
-        action, observation, observation, batched_shape(reward, np.float32), flag, flag, info, place, steps, counts
+        action,
+        observation,
+        observation,
+        batched_shape(reward, np.float32),
+        flag,
+        flag,
+        no_reward,
+        info,
+        place,
+        steps,
+        counts,
     )
 
 
@@ -149,6 +161,7 @@ class Lane:
         if result.observation is not step.observation:
             write_leaves(self.observation, result.observation)
         mine.reward[:], mine.terminated[:], mine.truncated[:] = step.reward, step.terminated, step.truncated
+        mine.no_reward[:] = False if environment.no_reward is None else environment.no_reward
         for name, values in mine.info.items():
             values[:] = step.info[name]
         if environment.map_shape is not None:

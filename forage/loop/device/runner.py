@@ -441,7 +441,8 @@ class DeviceRunner:
     ) -> tuple[np.ndarray, list[str]]:
         """Evaluate all members: no environment fails here."""
         played = self.evaluate(episodes, max_steps, seed, sampled)
-        return np.asarray(played.returns, float), [""] * len(self.seeds)
+        returns = np.asarray(played.returns, float)
+        return np.where(np.isnan(returns) & ~played.left_out(), -np.inf, returns), [""] * len(self.seeds)
 
     def select(self, rows: Sequence[int]) -> DeviceRunner:
         """Return a runner that continues with these members alone, perhaps on fewer devices."""

@@ -224,7 +224,9 @@ class HostRunner:
             self._evaluation = self.build(count)
             check_copy(self.learner.spec, self._evaluation, "the batch that evaluates")
             self._evaluation.examine()
-        return play_episodes(loop, self._evaluation, episodes, max_steps, seed, sampled)
+        played = play_episodes(loop, self._evaluation, episodes, max_steps, seed, sampled)
+        check_some_reward(self._evaluation, played)
+        return played
 
     @property
     def current_observations(self) -> PyTree[np.ndarray] | None:
@@ -305,7 +307,10 @@ class HostRunner:
     def attempt_evaluation(
         self, episodes: int, max_steps: int, seed: int, sampled: bool, skip: Sequence[bool]
     ) -> tuple[np.ndarray, list[str]]:
-        """Evaluate the other members. Return the returns, -infinity where one failed, and of each why it did."""
+        """Evaluate the other members. Return the returns and, of each member that failed, the reason.
+
+        A return is -infinity where the member failed, and NaN for an episode without a reward.
+        """
 
         def returns_of(loop: HostLoop) -> np.ndarray:
             return np.asarray(self.evaluate_one(loop, episodes, max_steps, seed, sampled).returns, float)
@@ -397,19 +402,22 @@ def play_episodes(
 def play_once(
     loop: HostLoop, environment: HostEnvironment, max_steps: int, start: int, chance: int, sampled: bool
 ) -> EvaluationEpisodes:
-    """Play one evaluation episode in each environment, with `start` as seed; see `DeviceLoop.evaluate`."""
+    """Play one evaluation episode in each environment, with `start` as seed; see `DeviceLoop.evaluate`.
+
+    Where a worker died, another episode is played. An episode without a reward has the return NaN.
+    """
     learner, num_envs = loop.learner, environment.num_envs
     seen = actor_of(learner, loop.state)
     hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), learner.init_hidden(explore=False))
     observation, key = environment.reset(start), prng.key(chance)
     agents = learner.spec.num_agents
     ended = np.ones(num_envs if agents == 1 else (num_envs, agents), bool)
-    running, length = np.ones(num_envs, bool), np.zeros(num_envs, np.int32)
+    running, length, no_reward = np.ones(num_envs, bool), np.zeros(num_envs, np.int32), np.zeros(num_envs, bool)
     objectives = len(learner.spec.reward_names)
     total = np.zeros((num_envs, objectives) if objectives else num_envs, np.float32)
     infos: dict[str, Any] = {name: np.full(num_envs, np.nan, np.float32) for name in environment.info_names}
     clock, losses = Clock(np.int32(0), np.float32(1)), 0  # type: ignore[arg-type]
-    for _ in range(max_steps):
+    while running.any():
         key, executed, decision = loop.act(
             seen, hidden, ended, observation, clock, key, explore=False, sampled=np.bool_(sampled)
         )
@@ -424,20 +432,30 @@ def play_once(
         for name, values in infos.items():
             values[running] = step.info[name][running]
         over = step.terminated | step.truncated
-        if (lost := environment.lost) is not None:  # where a worker died, another episode is played
+        if (unrewarded := environment.no_reward) is not None:
+            no_reward |= unrewarded & running
+        if (lost := environment.lost) is not None and (again := lost & running & ~no_reward).any():
             losses += 1
             if losses > MOST_LOST:
                 raise ForageError(
                     f"{MOST_LOST} {environment.lost_reason} in one evaluation of {environment.name}, so it has no "
                     f"score; mend its environments, and forage evaluate plays it again."
                 )
-            again = lost & running
             total[again], length[again] = 0, 0
-            over = over & ~lost
-        running &= ~over
-        if not running.any():
-            break
-    return EvaluationEpisodes(total, length, infos)
+            over = over & ~again
+        running &= ~over & (length < max_steps)
+    total[no_reward] = np.nan
+    return EvaluationEpisodes(total, length, infos, no_reward=no_reward)
+
+
+def check_some_reward(environment: HostEnvironment, played: EvaluationEpisodes) -> None:
+    """Raise `ForageError` if no episode of an evaluation has a reward."""
+    if played.no_reward is not None and played.no_reward.all():
+        reason = f", as {environment.no_reward_reason}" if environment.no_reward_reason else ""
+        raise ForageError(
+            f"None of the {len(played.no_reward)} evaluation episodes of {environment.name} has a reward{reason}; mend "
+            f"that, and forage evaluate plays them again."
+        )
 
 
 def check_copy(spec: Spec, batch: HostEnvironment, which: str) -> None:

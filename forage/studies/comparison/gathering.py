@@ -20,6 +20,7 @@ from forage.environments.plain import from_plain
 from forage.evaluation.statistics import Ends, Score, score
 from forage.runs.changes import without_address
 from forage.runs.run import Run
+from forage.runs.scoring import no_reward_sentence
 from forage.studies.comparison.curve_files import CurveFile
 from forage.studies.comparison.remarks import metric_curve
 from forage.tasks.contexts import Draws
@@ -223,10 +224,11 @@ def reward_of(run: Run) -> str:
 
 
 def cut_of(run: Run) -> str:
-    """Describe the number of cut evaluation episodes; empty if there are none."""
+    """Describe the answers left out of a run's score and its cut evaluation episodes; empty if there are none."""
     evaluation = run.evaluation or {}
     cut, every = evaluation.get("cut", 0), np.size(evaluation.get("episode_lengths", ()))
-    return f"{cut:,} of {every:,} episodes were cut after {evaluation['cut_after']:,} steps" if cut else ""
+    said = f"{cut:,} of {every:,} episodes were cut after {evaluation['cut_after']:,} steps" if cut else ""
+    return "; ".join(one for one in (no_reward_sentence(evaluation), said) if one)
 
 
 MARKS = ("part", part_data.ORIGIN)

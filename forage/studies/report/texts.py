@@ -32,5 +32,4 @@ def conversation_row(member: str, one: Conversation) -> list[str]:
     """Return one conversation as a row; the turns after its prompt are in one cell."""
     (_, prompt), *rest = one.said
     answer = rest[0][1] if len(rest) == 1 else "\n".join(f"{who}: {what}" for who, what in rest)
-    reward = f"{one.reward:g}{f', {one.verdict}' if one.verdict else ''}"
-    return [member, prompt, answer, one.reference, reward]
+    return [member, prompt, answer, one.reference, one.reward_words()]

@@ -64,14 +64,14 @@ class Batch:
                 self.broken[index], self.why[index] = True, sentence
 
     def evaluate(self) -> np.ndarray:
-        """Return each member's mean evaluation return; minus infinity if it broke."""
+        """Return each member's mean evaluation return, over episodes with a reward; minus infinity if it broke."""
         limit, sampled = step_limit(self.setup), self.setup.evaluation_actions == "sampled"
         returns, why = self.runner.attempt_evaluation(self.episodes, limit, prng.TUNING, sampled, self.broken.tolist())
         self._note(why)
         # What broke counts for nothing, and infinities would make NaN of what several rewards are worth together.
-        finite = np.isfinite(returns.reshape(len(returns), -1)).all(1) & ~self.broken
+        finite = ~np.isinf(returns.reshape(len(returns), -1)).any(1) & ~self.broken
         returns[~finite] = 0.0
-        return np.where(finite, self.rewards.score(returns, self.setup.spec).mean(1), -np.inf)
+        return np.where(finite, np.nanmean(self.rewards.score(returns, self.setup.spec), axis=1), -np.inf)
 
     def keep(self, rows: Sequence[int]) -> None:
         """Continue with these members alone."""

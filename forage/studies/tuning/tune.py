@@ -31,7 +31,7 @@ from forage.runs import training
 from forage.runs.locking import hold_new_directory, try_lock
 from forage.runs.provenance import versions
 from forage.runs.run import Run, check_no_others, read_json, write_json
-from forage.runs.scoring import cut_sentence
+from forage.runs.scoring import counting_sentences
 from forage.studies.comparison.verdicts import comparison_words, with_mean
 from forage.studies.tuning.population import PARTS, check_population, evolve, replay_schedule
 from forage.studies.tuning.search import METHODS, Plan, Trial, best_trial, load_optuna, read_trials, run_trials
@@ -183,8 +183,8 @@ def tune(
             except ForageError as error:
                 broke[what] = str(error)
                 return None
-            if said := cut_sentence(run.evaluation or {}):
-                cut[what] = said
+            if said := counting_sentences(run.evaluation or {}):
+                cut[what] = "; ".join(said)
             return returns_of(run, setup)
 
         if storage is not None:  # whichever run is free; the other one is another process's

@@ -254,8 +254,29 @@ def test_an_answer_without_a_reward_is_lost_and_its_episode_is_truncated(tmp_pat
     assert environment.lost.tolist() == result.step.truncated.tolist() == [False, True]
     assert result.step.terminated.tolist() == [True, False] and result.step.reward.tolist() == [1, 0]
     assert environment.metrics() == {"reward_failures": 0, "unscored": 1, "done": 1}
+    assert environment.no_reward.tolist() == [False, True]
+    assert environment.no_reward_reason == "all reward functions returned None"
+    assert [one.reward for one in environment.conversations()] == [1, None]
+    assert str(environment.conversations()[1]).endswith("reward  none, judge none")
     environment.step(make_action(environment, "1", "2"))
-    assert environment.lost is None
+    assert environment.lost is None and environment.no_reward is None
+    environment.close()
+
+
+def test_an_evaluation_goes_on_where_functions_fail_on_all_of_its_answers_at_once(tmp_path, scorer):
+    """Its answers come in several batches, of which one alone says nothing about the others."""
+    scorer(raises)
+    file = write_rows(tmp_path / "p.jsonl", [{"prompt": f"{n}\n"} for n in range(4)])
+    environment = TextEnvironment(file, 1, rewards="object:raises", response=4)
+    environment.reset(0)
+    with pytest.raises(ForageError, match="The only answer of a rollout was lost"), pytest.warns(UserWarning):
+        environment.step(make_action(environment, "1"))
+    environment.examine()
+    environment.reset(0)
+    environment._told.clear()
+    with pytest.warns(UserWarning, match="has no reward and is left out of the mean, as"):
+        environment.step(make_action(environment, "1"))
+    assert environment.no_reward.tolist() == [True] and "ValueError: always" in environment.no_reward_reason
     environment.close()
 
 

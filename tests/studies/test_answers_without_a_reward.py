@@ -1,0 +1,95 @@
+"""Answers without a reward: an evaluation leaves them out of its mean and counts them."""
+
+import json
+from pathlib import Path
+
+import jax
+import pytest
+import small
+
+import forage
+from forage.core.text import named
+from forage.nn.language.architecture import Architecture
+from forage.nn.language.directory import with_tokens
+from forage.nn.transformer import Transformer
+from forage.runs.run import Run
+
+pytest.importorskip("safetensors", reason="safetensors is not installed")
+small.keep_compiled()
+pytestmark = pytest.mark.filterwarnings("ignore:An answer in")
+
+SMALL = Architecture(vocabulary=520, width=16, layers=1, heads=2, inner=16, length=64)
+
+FUNCTIONS = """
+def odd(prompts, completions):
+    numbers = [int(one.split()[1]) for one in prompts]
+    return [float(number) if number % 2 else None for number in numbers]
+
+def never(completions):
+    return [None] * len(completions)
+"""
+
+
+def write_prompts(path: Path, count: int) -> None:
+    path.write_text("".join(json.dumps({"prompt": f"Number {n} .\n"}) + "\n" for n in range(count)))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run whose reward of an odd number is that number, and of an even one there is none."""
+    root = tmp_path_factory.mktemp("unrewarded")
+    words = named.tokenizer("forage")
+    with_tokens(Transformer(jax.random.key(0), SMALL), words.end, words.pad).save(root / "model")
+    words.save(root / "model")
+    (root / "mine.py").write_text(FUNCTIONS)
+    write_prompts(root / "train.jsonl", 4)
+    write_prompts(root / "test.jsonl", 4)
+    return forage.train(
+        "grpo",
+        f"text:{root / 'train.jsonl'}",
+        rewards=f"{root / 'mine.py'}:odd",
+        environment_options={"evaluate": str(root / "test.jsonl"), "response": 4},
+        agent_options={"model": str(root / "model"), "num_envs": 8, "group_size": 4},
+        steps=8,
+        seeds=[3],
+        evaluation_episodes=4,
+        evaluation_actions="greedy",
+        directory=root / "run",
+        display="quiet",
+    )
+
+
+def test_a_score_is_the_mean_over_answers_with_a_reward(run, capsys):
+    """Of the numbers 0 to 3 the odd ones have a reward, 1 and 3: their mean is 2."""
+    assert run.evaluation["return"] == [2.0] and run.evaluation["no_reward"] == 2
+    code, out, _ = small.run_command(capsys, "evaluate", run.directory, "--episodes", 4)
+    assert code == 0 and "return 2.00 (1 seed" in out
+    assert "2 answers without a reward, of 4, are left out of the score" in out
+    code, out, _ = small.run_command(capsys, "evaluate", run.directory, "--episodes", 4, "--json")
+    assert code == 0 and json.loads(out)["no_reward"] == 2
+    assert [one.reward for found in run.texts[-1:] for one in found.members[0]].count(None) == 2
+
+
+def test_an_evaluation_without_any_reward_ends_in_a_sentence(run, capsys):
+    mine, before = run.directory.parent / "mine.py", Run(run.directory).evaluation
+    mine.write_text(FUNCTIONS.replace("number % 2", "number > 9"))
+    try:
+        code, _, error = small.run_command(capsys, "evaluate", run.directory, "--episodes", 4)
+    finally:
+        mine.write_text(FUNCTIONS)
+    assert code == 2 and error.strip().splitlines()[-1].endswith(
+        "has a reward, as all reward functions returned None; mend that, and forage evaluate plays them again."
+    )
+    assert Run(run.directory).evaluation == before
+
+
+def test_a_look_leaves_them_out_as_well(run, capsys):
+    model, prompts = run.directory.parent / "model", f"text:{run.directory.parent / 'test.jsonl'}"
+    mine = run.directory.parent / "mine.py"
+    words = ("evaluate", model, prompts, "--env.response", 4, "--episodes", 4)
+    code, out, _ = small.run_command(capsys, *words, "--rewards", f"{mine}:odd")
+    assert code == 0 and ": reward 2, " in out and "which the mean reward leaves out: 2\n" in out
+    code, out, _ = small.run_command(capsys, *words, "--rewards", f"{mine}:odd", "--json")
+    assert code == 0 and (json.loads(out)["reward"], json.loads(out)["no_reward"]) == (2, 2)
+    code, _, error = small.run_command(capsys, *words, "--rewards", f"{mine}:never")
+    assert code == 2 and "None of the 4 answers to " in error and "all reward functions returned None" in error
