@@ -56,7 +56,8 @@ def run(positional: list[str], words: options.Words) -> None:
     elif kind != "quiet":
         if path.suffix == ".txt":
             print(printable(path.read_text()))
-        print(f"{path}  (returns {', '.join(f'{value:g}' for value in returns)})")
+        said = ("none" if value is None else f"{value:g}" for value in returns)
+        print(f"{path}  (returns {', '.join(said)})")
 
 
 def filming(tell: Callable[[str], None], episodes: int) -> Callable[[int, int, float], None]:

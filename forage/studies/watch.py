@@ -41,8 +41,10 @@ def watch(
     megabytes: float = MEGABYTES,
     checkpoint: str | int | None = None,
     progress: Callable[[int, int, float], None] | None = None,
-) -> tuple[Path, list[float]]:
+) -> tuple[Path, list[float | None]]:
     """Film `episodes` episodes of at most `steps` steps each. Return the file and each episode's return.
+
+    The return is `None` for an answer without a reward.
 
     Of an environment in words the film is a .txt file with its conversations, of problems held out from training.
     The film plays at the environment's own rate, and has below its pictures the return so far, the step and the seed.
@@ -66,6 +68,7 @@ def watch(
         Notes().note(changed)
     host = None if isinstance(setup.environment, Environment) else setup.environment(1)
     in_words = host is not None and host.in_words
+    returns: list[float | None]
     try:
         name = "agent" if checkpoint is None else f"agent-{checkpoint}"
         path = run.directory / f"{name}{'.txt' if in_words else default_suffix()}" if output is None else Path(output)

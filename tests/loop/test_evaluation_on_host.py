@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import Bool
 
 from forage.core.errors import ForageError
 from forage.core.host import HostEnvironment, HostStep
@@ -22,7 +23,7 @@ DEAD = np.zeros((4, 4), bool)
 DEAD[1, 2] = True  # in the third one a worker dies at its last step
 
 
-class Scripted(HostEnvironment):
+class RewardScript(HostEnvironment):
     """Episodes of two steps with the rewards above."""
 
     def __init__(self, dead: np.ndarray = DEAD, without: np.ndarray = WITHOUT):
@@ -30,12 +31,12 @@ class Scripted(HostEnvironment):
         self.dead, self.without, self.time = dead, without, 0
 
     @property
-    def lost(self) -> Any:
+    def lost(self) -> Bool[np.ndarray, " env"] | None:
         lost = (self.dead | self.without)[self.time - 1]
         return lost if lost.any() else None
 
     @property
-    def no_reward(self) -> Any:
+    def no_reward(self) -> Bool[np.ndarray, " env"] | None:
         without = self.without[self.time - 1]
         return without if without.any() else None
 
@@ -72,23 +73,23 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_an_episode_without_a_reward_has_no_return_and_a_dead_workers_is_played_whole(play: Any) -> None:
-    played = play(Scripted())
+    played = play(RewardScript())
     np.testing.assert_array_equal(played.returns, [3, np.nan, 11, 8])
     assert played.no_reward.tolist() == [False, True, False, False] and played.lengths.tolist() == [2] * 4
     assert np.nanmean(played.returns) == pytest.approx(22 / 3)
-    cut = play(Scripted(), 1)  # before anything is lost
+    cut = play(RewardScript(), 1)  # before anything is lost
     assert cut.returns.tolist() == [1, 1, 9, 4] and not cut.no_reward.any()
 
 
 def test_an_evaluation_of_which_no_episode_has_a_reward_is_refused(play: Any) -> None:
     without = np.zeros((4, 4), bool)
     without[1] = True
-    environment = Scripted(np.zeros((4, 4), bool), without)
+    environment = RewardScript(np.zeros((4, 4), bool), without)
     with pytest.raises(
         ForageError, match=r"^None of the 4 evaluation episodes of scripted has a reward, as nobody gave"
     ):
         runner.check_some_reward(environment, play(environment))
-    runner.check_some_reward(environment, play(Scripted()))
+    runner.check_some_reward(environment, play(RewardScript()))
 
 
 def test_returns_without_a_reward_are_told_from_returns_that_are_not_finite() -> None:

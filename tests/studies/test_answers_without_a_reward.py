@@ -70,6 +70,16 @@ def test_a_score_is_the_mean_over_answers_with_a_reward(run, capsys):
     assert [one.reward for found in run.texts[-1:] for one in found.members[0]].count(None) == 2
 
 
+def test_a_film_in_words_shows_them(run, capsys):
+    """The prompts of the first four conversations are those of the file, each once or more."""
+    code, out, _ = small.run_command(capsys, "watch", run.directory, "--episodes", 4, "--json")
+    returns = json.loads(out)["returns"]
+    text = (run.directory / "agent.txt").read_text()
+    assert code == 0 and returns.count(None) == text.count("reward  none, odd none") > 0
+    code, out, _ = small.run_command(capsys, "watch", run.directory, "--episodes", 4)
+    assert code == 0 and f"(returns {', '.join('none' if one is None else f'{one:g}' for one in returns)})" in out
+
+
 def test_an_evaluation_without_any_reward_ends_in_a_sentence(run, capsys):
     mine, before = run.directory.parent / "mine.py", Run(run.directory).evaluation
     mine.write_text(FUNCTIONS.replace("number % 2", "number > 9"))

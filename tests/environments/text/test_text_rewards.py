@@ -264,7 +264,7 @@ def test_an_answer_without_a_reward_is_lost_and_its_episode_is_truncated(tmp_pat
 
 
 def test_an_evaluation_goes_on_where_functions_fail_on_all_of_its_answers_at_once(tmp_path, scorer):
-    """Its answers come in several batches, of which one alone says nothing about the others."""
+    """Its answers come in several batches, and others may have a reward."""
     scorer(raises)
     file = write_rows(tmp_path / "p.jsonl", [{"prompt": f"{n}\n"} for n in range(4)])
     environment = TextEnvironment(file, 1, rewards="object:raises", response=4)
