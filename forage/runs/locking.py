@@ -16,6 +16,8 @@ LOCK = ".lock"
 """A locked file in a run's directory, for file systems without locks of directories, such as network disks."""
 OURS = re.compile(r"\..+\.\d+\.tmp")
 """The temporary name of a file being written: its name and the number of the process."""
+LOOK = 0.05
+"""Seconds between looks at a lock that another process holds."""
 held: set[Path] = set()
 """Directories that this process holds. Locks of files do not exclude the process that took them."""
 
@@ -97,6 +99,24 @@ def try_lock(directory: Path) -> Iterator[bool]:
             yield False
             return
         yield True
+
+
+@contextlib.contextmanager
+def wait_for_lock(directory: Path, note: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold the lock of a directory, made if it is missing, as soon as no other process does.
+
+    `note` is called once if it has to wait. The system releases the lock of a process that dies.
+    """
+    waits = False
+    while True:
+        with try_lock(directory) as free:
+            if free:
+                yield
+                return
+        if not waits:
+            waits = True
+            note()
+        time.sleep(LOOK)
 
 
 def is_locked(directory: Path) -> bool:

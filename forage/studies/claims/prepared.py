@@ -11,7 +11,9 @@ from forage.config.resolve import from_config
 from forage.data import files
 from forage.memory.recorded import RecordedMemory
 from forage.memory.uniform import UniformReplay
+from forage.runs import display as progress
 from forage.runs import training
+from forage.runs.locking import wait_for_lock
 from forage.runs.run import Run
 from forage.studies.claims.played import FOLDER
 from forage.studies.datasets.make import collect_experience
@@ -22,25 +24,28 @@ def train_agent(
 ) -> str:
     """Return the directory of an agent's run of one seed; train it if it is missing.
 
-    `words`: further arguments of `forage.train`. A run that was stopped is resumed.
+    `words`: further arguments of `forage.train`. A run that was stopped is resumed. Where another claim trains it at
+    this time, its end is waited for.
     """
     told = f"{agent} {environment} {steps} {seed} {sorted((options or {}).items())} {sorted(words.items())}"
     mark = hashlib.sha256(told.encode()).hexdigest()[:8]
     directory = FOLDER / f"{agent}-{environment.partition('-')[0].lower()}-{mark}"
     common: dict[str, Any] = {"evaluation_actions": "greedy", "evaluation_episodes": 8, "display": "quiet"}
-    if not Run.begun(directory):
-        training.train(
-            agent,
-            environment,
-            steps=steps,
-            seeds=[seed],
-            agent_options=dict(options or {}),
-            directory=directory,
-            **common,
-            **words,
-        )
-    elif Run(directory).evaluation is None:
-        training.resume(directory, display="quiet")
+    waiting = f"Another claim trains {directory}, which this one needs as well; waiting for it."
+    with wait_for_lock(FOLDER / ".locks" / directory.name, lambda: progress.Notes().note(waiting)):
+        if not Run.begun(directory):
+            training.train(
+                agent,
+                environment,
+                steps=steps,
+                seeds=[seed],
+                agent_options=dict(options or {}),
+                directory=directory,
+                **common,
+                **words,
+            )
+        elif Run(directory).evaluation is None:
+            training.resume(directory, display="quiet")
     return str(directory)
 
 

@@ -6,15 +6,14 @@ up, and their settings are proposed again.
 
 from __future__ import annotations
 
-import contextlib
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from forage.core.errors import ForageError
-from forage.runs.locking import is_locked, lock_directory, try_lock
+from forage.runs.locking import is_locked, lock_directory, wait_for_lock
 from forage.studies.tuning.search import (
     WORST,
     Plan,
@@ -131,17 +130,6 @@ def stored_trials(study: Any) -> list[Trial]:
     """Return the finished trials of all processes, in the order in which they were proposed."""
     found = [trial.user_attrs["trial"] for trial in study.get_trials(deepcopy=False) if "trial" in trial.user_attrs]
     return [Trial(**one) for one in sorted(found, key=lambda one: one["number"])]
-
-
-@contextlib.contextmanager
-def wait_for_lock(directory: Path) -> Iterator[None]:
-    """Hold the lock of a directory as soon as no other process does."""
-    while True:
-        with try_lock(directory) as free:
-            if free:
-                yield
-                return
-        time.sleep(POLL / 10)
 
 
 def pause() -> None:

@@ -28,14 +28,14 @@ from forage.core.types import ForageError
 from forage.evaluation.statistics import score
 from forage.runs import display as progress
 from forage.runs import training
-from forage.runs.locking import hold_new_directory, try_lock
+from forage.runs.locking import hold_new_directory, try_lock, wait_for_lock
 from forage.runs.provenance import versions
 from forage.runs.run import Run, check_no_others, read_json, write_json
 from forage.runs.scoring import counting_sentences
 from forage.studies.comparison.verdicts import comparison_words, with_mean
 from forage.studies.tuning.population import PARTS, check_population, evolve, replay_schedule
 from forage.studies.tuning.search import METHODS, Plan, Trial, best_trial, load_optuna, read_trials, run_trials
-from forage.studies.tuning.shared import check_storage, run_shared_trials, wait_for_lock
+from forage.studies.tuning.shared import check_storage, run_shared_trials
 from forage.studies.tuning.space import is_traced, parse_range, with_settings
 
 TUNING = (0, 1, 2)
