@@ -17,6 +17,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.language import lora
+from forage.nn.language.generate import SharedPrefix
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.masks import where_mask
 from forage_papers.agents.language.kept import keep
@@ -117,7 +118,8 @@ class EEPO(GRPO):
         def write(network: Transformer, second: bool) -> tuple[Array, Array]:
             told, own, heat = (take(x, second) for x in (context, keys, temperature))
             most = None if room is None else take(room, second)
-            return answers(state._replace(network=network), told, own, self.sampling(heat[..., None]), new, most)
+            acting = state._replace(network=network)
+            return answers(acting, told, own, self.sampling(heat[..., None]), new, most, together=half)
 
         first = write(state.network, False)
         rows = answer_rows(take(context, False), *first, take(temperature, False))
@@ -133,11 +135,12 @@ class EEPO(GRPO):
         return join(first[0], other[0]), join(first[1], other[1])
 
     def forget(self, state: LanguageState, rows: AnswerRows) -> Transformer:
-        """Return the policy after one step that makes these answers less probable."""
+        """Return the policy after one step that makes these answers, the first halves of all groups, less probable."""
         learned, fixed = self.split_frozen(state.network)
 
         def loss(learned: Transformer) -> Float[Array, ""]:
-            now = self.score_tokens(lora.combine_adapters(learned, fixed), state, rows)[0]
+            network, half = lora.combine_adapters(learned, fixed), SharedPrefix(prompts=self.group_size // 2)
+            now = self.score_tokens(network, state, rows, half)[0]
             return forgetting_loss(now, rows.wrote)
 
         slope = jax.grad(loss)(learned)
