@@ -37,9 +37,9 @@ REWRITTEN = (
 """Text of claims' files for an interface of the library that changed: its old and its new form."""
 
 
-def commit_of(path: Path) -> str:
-    """Return the last commit that changed a file; empty if there is no git, or it does not know the file."""
-    return git(path.parent, "log", "-1", "--format=%H", "--", path.name).strip()
+def commit_of(*paths: Path) -> str:
+    """Return the last commit that changed any of these files; empty if there is no git, or it knows none of them."""
+    return git(paths[0].parent, "log", "-1", "--format=%H", "--", *map(str, paths)).strip()
 
 
 def git(directory: Path, *words: str) -> str:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from forage.config.former import OPTIONS
-from forage.studies.claims import dependencies
-from forage.studies.claims.provenance import experiment, git
+from forage.studies.claims import claim_row, dependencies
+from forage.studies.claims.provenance import commit_of, experiment, git
 from forage.studies.claims.rows import parse_rows
 
 ROOT = Path(__file__).parents[3]
@@ -45,6 +45,14 @@ def code_here(claim: str) -> Code:
 def tracked() -> bool:
     """Return whether the packages are files of a git repository, and not only installed below one."""
     return bool(git(ROOT, "ls-files", *dependencies.PACKAGES))
+
+
+def claim_commit(claim: str) -> str:
+    """Return the last commit that changed a claim's table or a module of the functions that it names; empty without."""
+    file = claim_row(claim).file
+    paths = dependencies.paths_of(dependencies.working_tree(ROOT), claim)
+    named = {file.with_name(f"{path.rpartition('.')[2]}.py") for path in paths}
+    return commit_of(file, *sorted(path for path in named if path.exists()))
 
 
 def uncommitted_modules(claim: str) -> list[str]:

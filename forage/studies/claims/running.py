@@ -46,10 +46,10 @@ from forage.studies.claims.claim import (
     refusal,
 )
 from forage.studies.claims.picture import draw_claim
-from forage.studies.claims.provenance import commit_of
 from forage.studies.claims.published import (
     RESULTS,
     ROOT,
+    claim_commit,
     code_here,
     published_results,
     reuse_sentence,
@@ -107,7 +107,7 @@ def run(
     places = {slug(label): label for label in claim.arms}
     if len(places) != len(claim.arms):
         raise ForageError(f"Arms of {name} share a directory: {', '.join(claim.arms)} have only {', '.join(places)}.")
-    made_by = {"claim_commit": commit_of(claim_row(name).file), "ran": code_here(name)._asdict()}
+    made_by = {"claim_commit": claim_commit(name), "ran": code_here(name)._asdict()}
     if scale != "smoke":
         begin_claim(path, made_by, places, display)
     earlier = (

@@ -170,7 +170,13 @@ def test_the_commit_of_a_claims_file(tmp_path, monkeypatch):
     assert commit_of(path) == ""  # nor where git knows nothing of the package
     git("add", "a.py")
     git("commit", "-m", "a")
-    assert len(commit_of(path)) == 40
+    assert len(first := commit_of(path)) == 40
+    other = tmp_path / "b.py"
+    other.write_text("b = 1\n")
+    git("add", "b.py")
+    git("commit", "-m", "b")
+    assert commit_of(path) == first
+    assert commit_of(path, other) == commit_of(other) != first  # the last of both
     monkeypatch.setattr(running, "uncommitted_modules", lambda name: ["forage/a.py", "forage/b.py"])
     with pytest.raises(ForageError, match=r"forage/a.py and 1 more have changes that are not committed; commit them b"):
         running.run(EXAMPLE, "laptop", tmp_path)
