@@ -20,17 +20,17 @@ from forage.core.spaces import Tokens
 from forage.core.text import named
 from forage.core.types import Step
 from forage.environments.text import worlds
-from forage.environments.text.chunks import Chunks
-from forage.environments.text.course import Course, EpisodeSlot, Limits, Words, save_slot
+from forage.environments.text.episodes.chunks import Chunks
+from forage.environments.text.episodes.course import Course, EpisodeSlot, Limits, Words, save_slot
+from forage.environments.text.episodes.judge import UNSCORED, FinishedEpisode, Judge, Judgement, trainer_state
+from forage.environments.text.episodes.record import Record
 from forage.environments.text.form import HISTORIES, PROMPT_END, Form, read_variables
 from forage.environments.text.guard import NOT_FINITE
 from forage.environments.text.names import find_native, levels_of, today, tool_target
 from forage.environments.text.own import prompts
-from forage.environments.text.own.judge import UNSCORED, FinishedEpisode, Judge, Judgement, trainer_state
 from forage.environments.text.own.prompts import Prompts, PromptWorld
 from forage.environments.text.own.scoring import SECONDS
 from forage.environments.text.process import processors
-from forage.environments.text.record import Record
 from forage.environments.text.sets import SHARE, SPLITS
 from forage.environments.text.worlds import Start, WorldReply
 
@@ -65,10 +65,11 @@ class TextEnvironment(HostEnvironment):
 
     Evaluation plays problems that are held out from training.
 
-    In place of problems there may be prompts of a file, and in place of the verifier reward functions (`own/judge.py`),
-    which judge an episode with its last text, and in games add to what the rules pay. Info has each one's reward as
-    `reward_NAME`, and there is neither `format` nor `truth`. An answer without a reward is `lost`: its episode is
-    truncated, and whoever compares answers leaves it out; `unscored` is 1 where that is because all returned None.
+    In place of problems there may be prompts of a file, and in place of the verifier reward functions
+    (`episodes/judge.py`), which judge an episode with its last text, and in games add to what the rules pay. Info has
+    each one's reward as `reward_NAME`, and there is neither `format` nor `truth`. An answer without a reward is `lost`:
+    its episode is truncated, and whoever compares answers leaves it out; `unscored` is 1 where that is because all
+    returned None.
 
     A hint is the beginning of the reference, behind the prompt: the policy goes on from there, the verifier reads hint
     and answer as one text, and `tokens` counts the policy's own. Evaluation gives none.

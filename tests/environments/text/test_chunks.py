@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from forage.core.types import ForageError
-from forage.environments.text.chunks import Chunks
 from forage.environments.text.environment import TextEnvironment
+from forage.environments.text.episodes.chunks import Chunks
 
 
 def pad(environment: TextEnvironment, *rows: tuple[int, ...]) -> np.ndarray:

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 from forage.core.text.dialogue import Dialogue, Message
 from forage.core.types import Clock
-from forage.environments.text.course import EpisodeSlot, Words
+from forage.environments.text.episodes.course import EpisodeSlot, Words
+from forage.environments.text.episodes.record import Record
 from forage.environments.text.own.prompts import NO_COLUMNS, PromptWorld
 from forage.environments.text.own.scoring import SECONDS, Scorer
-from forage.environments.text.record import Record
 from forage.environments.text.worlds import World, WorldReply
 
 REWARD = "reward_"  # the beginning of the name of a number that a reward function gave

@@ -11,7 +11,7 @@ from forage.core.errors import ForageError
 from forage.core.spaces import Tokens
 from forage.core.text.dialogue import Dialogue
 from forage.core.text.tokenizer import Tokenizer
-from forage.environments.text.chunks import Chunks
+from forage.environments.text.episodes.chunks import Chunks
 from forage.environments.text.form import Context, Form
 from forage.environments.text.worlds import Start, World, WorldReply
 
