@@ -271,7 +271,7 @@ def test_a_mixture_poses_problems_of_each_family_at_every_level():
     kinds, level = environment.kinds, environment.difficulty
     assert all(((kinds == kind) & (level == one)).sum() == 4 for kind in (0, 1) for one in np.unique(level))
     assert {environment.worlds[0].kind(worlds.Start(0, number)) for number in range(0, 32, 4)} == {0, 1}
-    prompts = [str(environment.worlds[0].begin(environment._numbered_start(number))) for number in range(16)]
+    prompts = [str(environment.worlds[0].begin(start)) for start in environment.numbered_starts[:16]]
     assert len(set(prompts)) == 16 and all(
         ("+" in text) == (kind == 0) for text, kind in zip(prompts, kinds, strict=True)
     )

@@ -98,16 +98,16 @@ def test_an_environment_with_calls_of_the_template(tmp_path):
     options |= {"tools": "calculator", "context": 700, "response": 70}
     environment = TextEnvironment("addition", 1, **options)
     seen = environment.reset(1)
-    text = environment._slots[0].read.text
+    text = environment.episodes.slots[0].read.text
     assert text.startswith('[tools][{"type": "function", "function": {"name": "calculator", "description": ')
     after = environment.step(seen["reference"])
-    _, call, result = (said for _, said in environment._records[0].said)
+    _, call, result = (said for _, said in environment.episodes.records[0].said)
     assert call.startswith('<tool_call>\n{"name": "calculator", "arguments": {"text": ')
-    assert environment._slots[0].read.text == f"{text}{call}<|stop|>[tool]{result}<|stop|>[assistant]"
+    assert environment.episodes.slots[0].read.text == f"{text}{call}<|stop|>[tool]{result}<|stop|>[assistant]"
     assert environment.step(after.observation["reference"]).step.reward == 1
     forage = TextEnvironment("addition", 1, **options, calls="forage")
     forage.reset(1)
-    assert "[tools]" not in forage._slots[0].read.text
+    assert "[tools]" not in forage.episodes.slots[0].read.text
     for more, sentence in (
         ({"calls": "all"}, "of the template or of forage"),
         ({"calls": "template"}, "writes no calls"),

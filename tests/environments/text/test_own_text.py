@@ -72,12 +72,12 @@ def test_an_environment_whose_methods_are_tools(tmp_path):
     for options, goal in (({"rows": "goals.jsonl"}, 2), ({"rows": [{"goal": 3}]}, 3), ({}, None)):
         environment = make("text:counter.py:Counter", turns=3, **options)
         environment.reset(0)
-        prompts = [record.said[0][1] for record in environment._records]
+        prompts = [record.said[0][1] for record in environment.episodes.records]
         assert goal is None or prompts == [f"{'Go. ' if goal == 2 else ''}Count to {goal}."] * 2
         goals = [int(prompt[-2]) for prompt in prompts]
         step = say(environment, *(f"<call>increase: {goal}</call>" for goal in goals)).step
         assert step.info["executed"].tolist() == [1, 1] and not step.terminated.any()
-        assert environment._records[0].said[-1] == ("reply", f"<result>{goals[0]}</result>")
+        assert environment.episodes.records[0].said[-1] == ("reply", f"<result>{goals[0]}</result>")
         say(environment, "", '<call>increase: {"step": 1}</call>')
         last = say(environment, "", "")
         assert last.step.reward.tolist() == [0, 0] and [one.reward for one in environment.conversations()] == [1, 0]
@@ -95,7 +95,7 @@ def test_a_tool():
     environment.reset(0)
     said = say(environment, "<call>search: games</call>", '<call>search: {"query": "chance", "most": 1}</call>')
     assert said.step.info["executed"].tolist() == [1, 1]
-    replies = [record.said[-1][1] for record in environment._records]
+    replies = [record.said[-1][1] for record in environment.episodes.records]
     assert replies == ["<result>Numbers and games; Games of chance</result>", "<result>Games of chance</result>"]
     environment.close()
     # In Python a function is named by its file.
@@ -206,7 +206,7 @@ def test_bad_turns_end_a_run_in_a_sentence(bad):
         environment.reset(0)
         if name == "Good":
             assert say(environment, "<call>go: 1</call>", "<call>go: x</call>").step.info["executed"].tolist() == [0, 0]
-            assert environment._records[0].said[-1][1] == "<result>KeyError: 'step'</result>"
+            assert environment.episodes.records[0].said[-1][1] == "<result>KeyError: 'step'</result>"
         with pytest.raises(ForageError, match=sentence):
             say(environment, "", "")
     with pytest.raises(

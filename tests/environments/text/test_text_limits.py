@@ -66,7 +66,7 @@ def test_an_answer_has_no_more_tokens_than_its_room():
     assert environment.limits == {"response": most}
     assert environment.observation_space["room"].n == most + 1  # type: ignore[index]
     begin(environment, {"response": 3}, {"response": most})
-    seen = environment._stack_contexts()
+    seen = environment.episodes.contexts()
     assert seen["room"].tolist() == [3, most]
     assert (seen["reference"] > 0).any(1).tolist() == [False, True]  # an expert's text would not fit
     result = environment.step(np.stack([seen["reference"][1]] * 2))

@@ -1,0 +1,144 @@
+"""Verdicts on episodes that are over, and warnings of answers that got none."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from forage.core.errors import ForageError
+from forage.environments.text.episodes.course import EpisodeSlot
+from forage.environments.text.episodes.judge import UNSCORED, FinishedEpisode, Judge, Judgement
+from forage.environments.text.episodes.running import RunningEpisodes
+from forage.environments.text.guard import NOT_FINITE
+
+FAILURES = "verifier_failures"  # the metric that counts answers without a verdict
+ALL_NONE, NO_VALUE = "all reward functions returned None", "get_reward returned None"  # why an answer has no reward
+KINDS = 10  # of reasons for that which are told of, at most
+
+
+class Verdicts:
+    """The judgement of a person's reward functions or environment on episodes, and its failures."""
+
+    def __init__(self, name: str, judge: Judge | None, episodes: RunningEpisodes):
+        """`name`: of the environment, for messages."""
+        self.name, self.judge, self.episodes = name, judge, episodes
+        self.trains = True  # answers are compared in groups, and not averaged by an evaluation
+        self.left_out = 0  # episodes for which a person's environment returned None
+        self.kinds: set[str] = set()  # of reasons for an answer without a verdict that were told of
+        self.altered = False  # whether a change of earlier turns by the template has been told of
+
+    @property
+    def pays(self) -> bool:
+        """Return whether a person's environment returns the reward of an episode."""
+        return hasattr(self.episodes.worlds[0].played, "get_reward")
+
+    @property
+    def reason(self) -> str:
+        """Return the newest reason for which an answer has no reward; empty if none is known."""
+        scorer = self.judge.scorer if self.judge else None
+        if scorer is not None and scorer.newest:
+            return f"{scorer.newest}{scorer.example}"
+        if self.left_out or (scorer is not None and scorer.unscored):
+            return ALL_NONE if scorer is not None else NO_VALUE
+        return ""
+
+    @property
+    def fate(self) -> str:
+        """Describe the consequence for an answer without a reward."""
+        return f"has no reward and {'leaves its group' if self.trains else 'is left out of the mean'}"
+
+    def judge_ended(self, before: Sequence[EpisodeSlot], state: Mapping[str, Any]) -> None:
+        """Have the episodes judged whose last text was written in the turn after `before`.
+
+        `state`: the fields of `trainer_state`.
+        """
+        after, ended = self.episodes.slots, self.episodes.ended
+        over = [i for i, slot in enumerate(before) if not slot.over and (after[i].over or ended[i])]
+        if self.judge is not None and over:
+            self.ask_functions(self.judge, over, state)
+        elif self.judge is None and self.pays:
+            self.take_rewards(over)
+
+    def ask_functions(self, judge: Judge, over: Sequence[int], state: Mapping[str, Any]) -> None:
+        """Have reward functions judge these episodes."""
+        worlds, slots, records = self.episodes.worlds, self.episodes.slots, self.episodes.records
+        found = judge.judge([FinishedEpisode(worlds[i], slots[i], records[i]) for i in over], state)
+        for index, one in zip(over, found, strict=True):
+            self.episodes.apply(index, one)
+        scorer = judge.scorer
+        became = self.fate if any(one.failed for one in found) else "counts by other rewards"
+        self.warn(scorer.newest, became, "reward_failures", scorer.example)
+        if any(one.lost and not one.failed for one in found):
+            self.warn(ALL_NONE, self.fate, UNSCORED)
+
+    def take_rewards(self, over: Sequence[int]) -> None:
+        """Give these episodes the rewards that a person's environment returned; `None` is no reward."""
+        for index in over:
+            said = self.episodes.slots[index].said
+            lost = math.isnan(said.reward)
+            said = said._replace(reward=0.0 if lost else said.reward, told={**said.told, UNSCORED: float(lost)})
+            self.episodes.apply(index, Judgement(said, lost))
+            self.left_out += lost
+            self.warn(NO_VALUE * lost, self.fate, UNSCORED)
+
+    def check_rollout(self, ended: Sequence[int]) -> None:
+        """Raise `ForageError` if reward functions, or a verifier, failed on all answers of a rollout.
+
+        An evaluation looks at all of its answers together, whose rewards may be missing in one batch.
+        """
+        if self.judge is not None and self.trains:
+            self.judge.scorer.check_rollout(self.episodes.failed[np.array(ended, int)])
+        reasons = [self.episodes.slots[index].said.failure for index in ended]
+        if reasons and all(reason.startswith(NOT_FINITE) for reason in reasons):
+            raise ForageError(
+                f"None of the answers of a rollout of {self.name} could be judged, as {reasons[-1]}; mend it, and "
+                f"resume the run."
+            )
+
+    def warn_of_slots(self) -> None:
+        """Warn of a template that alters earlier turns, and of answers that the verifier could not judge.
+
+        Each is said once; answers for each reason, disregarding its numbers.
+        """
+        for slot in self.episodes.slots:
+            if slot.read.altered and not self.altered:
+                self.altered = True
+                warnings.warn(
+                    f"The chat template of {self.name} alters earlier turns, such as by dropping thoughts, so that "
+                    f"each turn is read and scored behind the context that it was written in; --env.history written "
+                    f"keeps them.",
+                    stacklevel=2,
+                )
+            self.warn(slot.said.failure, "could not be judged and is paid nothing", FAILURES)
+
+    def warn(self, reason: str, became: str, metric: str, example: str = "") -> None:
+        """Warn of an answer without a verdict or reward, once for each reason, disregarding its numbers."""
+        reason = reason.rstrip(".")
+        kind = "".join(letter for letter in reason if not letter.isdigit())
+        if kind and kind not in self.kinds and len(self.kinds) < KINDS:
+            self.kinds.add(kind)
+            warnings.warn(
+                f"An answer in {self.name} {became}, as {reason}{example}. The metric {metric} counts such answers.",
+                stacklevel=2,
+            )
+
+    def metrics(self) -> dict[str, np.ndarray]:
+        """Return the numbers of answers without a verdict or reward, by name, and the functions' own metrics."""
+        found: dict[str, Any] = {}
+        if self.judge is not None:
+            scorer = self.judge.scorer
+            found = {"reward_failures": scorer.failures.total(), UNSCORED: scorer.unscored} | scorer.metrics
+        elif (guard := self.episodes.worlds[0].guard) is not None:
+            found = {FAILURES: guard.failures.total()}
+        elif self.pays:
+            found = {UNSCORED: self.left_out}
+        return {one: np.float32(value) for one, value in found.items()}  # type: ignore[misc]
+
+    def close(self) -> None:
+        """End the processes of reward functions."""
+        if self.judge is not None:
+            self.judge.close()
