@@ -87,6 +87,20 @@ def test_prompts_with_tools_are_judged_as_messages(prompts_file):
     environment.close()
 
 
+def test_an_episode_that_begins_anew_has_no_judgement_of_the_one_before(prompts_file):
+    environment = with_tools(prompts_file, 2)
+    with pytest.warns(UserWarning, match="as all reward functions returned None"):
+        say(environment, "none", "5")  # both are over, and wait for the rest of their steps
+    environment.begin(0, 0)
+    assert not environment.episodes.unscored.any()
+    say(environment, "5", "")
+    say(environment, "", "")
+    assert environment.lost is None  # the second one has taken its three steps
+    last = say(environment, "", "")
+    assert last.terminated.tolist() == [True, False] and environment.lost is None
+    environment.close()
+
+
 def test_a_result_without_room_is_left_out_and_the_answer_is_judged(prompts_file):
     environment = with_tools(prompts_file, 1, context=14, response=20)
     step = say(environment, CALL)

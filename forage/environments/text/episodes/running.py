@@ -55,11 +55,11 @@ class RunningEpisodes:
             self.worlds[index], start, prompt, hint, self.limits[index]
         )
         self.records[index].begin(prompt, slot.read.tokens)
+        self.unscored[index] = self.failed[index] = False
 
     def end(self, index: int) -> None:
         """End the record of an episode."""
         self.records[index].end(self.worlds[index], self.slots[index].said, self.slots[index].cut)
-        self.unscored[index] = self.failed[index] = False
 
     # Turns
 
