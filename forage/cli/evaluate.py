@@ -66,6 +66,7 @@ SHOWN = 10  # conversations that a look at prompts prints
 def look_at_prompts(model: str, environment: str, kind: str, words: options.Words) -> None:
     """Answer prompts of a file with a model, and show their rewards, before anything is trained."""
     from forage.config.reward_functions import take_functions, text_options
+    from forage.environments.text.own.prompts import is_file
 
     if environment.partition(":")[0] != "text" and ".py:" not in environment:
         file = environment if Path(environment).exists() else "prompts.jsonl"
@@ -88,7 +89,8 @@ def look_at_prompts(model: str, environment: str, kind: str, words: options.Word
     from forage.studies.chat import chat
 
     use_compilation_cache()
-    found = chat(model, **given).look(environment, number, **{"held_out": 0.0, **own})
+    whole = {"held_out": 0.0} if is_file(environment.partition(":")[2]) else {}  # all prompts of a file, in its order
+    found = chat(model, **given).look(environment, number, **{**whole, **own})
     if kind == "json":
         say(found.scores | {"no_reward": found.no_reward})
     elif kind != "quiet":

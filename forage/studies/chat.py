@@ -130,7 +130,7 @@ class Talk:
             raise ForageError(f"{name} poses no problems in text; name one such as text:addition.")
         if batch.form.tokenizer.vocabulary > self.network.architecture.vocabulary:
             raise ForageError(f"{name} reads and writes with a tokenizer that this model does not know.")
-        return (one for one, _ in play_problems(dataclasses.replace(self, new=min(self.new, batch.longest)), batch))
+        return (one for one, _ in play_problems(self, batch))
 
     def look(self, environment: str, number: int, **options: Any) -> Look:
         """Answer `number` prompts of an environment, and return the conversations with the means of their scores.
@@ -146,7 +146,7 @@ class Talk:
             raise ForageError(f"{name} reads and writes with a tokenizer that this model does not know.")
         said: list[Conversation] = []
         scores: dict[str, list[float]] = {"reward": []}
-        played = play_problems(dataclasses.replace(self, new=min(self.new, batch.longest)), batch)
+        played = play_problems(self, batch)
         with contextlib.closing(played):
             for conversation, info in itertools.islice(played, number):
                 said.append(conversation)
@@ -173,6 +173,7 @@ class Look(NamedTuple):
 
 def play_problems(talk: Talk, environment: TextEnvironment) -> Generator[tuple[Conversation, dict[str, Any]]]:
     """Play one conversation after the other, without end; yield each with the environment's numbers of it."""
+    talk = dataclasses.replace(talk, new=min(talk.new, environment.answer))  # a chunk's tokens where it has chunks
     try:
         environment.examine()
         observation: Any = environment.reset(talk.seed)
@@ -220,7 +221,10 @@ def chat(
         found.new = tokens
     longest = found.network.architecture.longest
     if found.new >= longest:
-        raise ForageError(f"An answer of {found.new} tokens leaves no room for a prompt; the model reads {longest}.")
+        raise ForageError(
+            f"An answer of {found.new} tokens leaves no room for a prompt; the model reads {longest}, so ask for "
+            f"fewer, such as {longest // 2}."
+        )
     return found
 
 
@@ -294,11 +298,13 @@ def of_run(run: Run, seed: int | None, checkpoint: str | int | None) -> Talk:
     home = run.config["environment"] if "id" in run.config["environment"] else None
     options = {} if home is None else home["options"]
     network = policy.state.network
+    reads = network.architecture.longest
+    fits = home is not None and learned.longest < reads  # rows are as long as what a model reads, prompts included
     return Talk(
         network,
         learned.form,
         learned.stop,
-        learned.longest if home is not None else min(learned.longest, network.architecture.longest // 2),
+        learned.longest if fits else min(learned.longest, reads // 2),
         sampling,
         learned.turns,
         policy.state.known,

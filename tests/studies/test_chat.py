@@ -134,6 +134,32 @@ def test_problems_on_the_command_line(directory, capsys):
     assert code == 0 and out.count("reward") == 1
 
 
+@pytest.mark.parametrize("more", [[], ["--env.chunk", 8, "--env.carry", 4]])
+def test_a_look_at_a_family_of_problems(directory, capsys, more):
+    """Problems that are held out are looked at, and a chunk is no longer than the environment takes."""
+    words = ["text:addition", "--episodes", 2, "--json", *more]
+    code, out, error = small.run_command(capsys, "evaluate", directory / "model", *words)
+    assert code == 0, error
+    said = json.loads(out)
+    assert 0 < said["tokens"] <= 24 and said["turns"] >= 1  # of an answer to the easiest sums
+
+
+def test_a_run_whose_rows_are_as_long_as_what_its_model_reads(directory, tmp_path):
+    rows = [{"prompt": f"Compute {i} + 1.", "completion": f"<answer>{i + 1}</answer>"} for i in range(8)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run = forage.train(
+        "sft",
+        "text:addition",
+        steps=2,
+        seeds=[0],
+        data=tmp_path / "rows.jsonl",
+        agent_options={"model": str(directory / "model")},
+        directory=tmp_path / "run",
+        display="quiet",
+    )
+    assert forage.chat(run.directory).new == SMALL.length // 2
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -142,6 +168,7 @@ def test_problems_on_the_command_line(directory, capsys):
         (["chat", "RUN", "--number", "2"], "add --problem"),
         (["chat", "RUN", "CartPole-v1"], "poses no problems in text"),
         (["chat", "RUN", "--temperature", "-1"], "temperature of a sampler"),
+        (["chat", "MODEL", "--tokens", "256"], "ask for fewer, such as 128"),
         (["chat", "MODEL", "--problem"], "learned in no environment"),
         (["export", "RUN"], "takes a run and where"),
         (["export", "RUN", "policy.npz"], "as a directory"),
