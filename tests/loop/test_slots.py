@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -11,10 +12,12 @@ import pytest
 
 from forage.config.resolve import resolve
 from forage.core.errors import ForageError
-from forage.core.types import GONE
+from forage.core.host import HostStep
+from forage.core.types import GONE, Step
 from forage.environments import HostFactory
 from forage.loop.cluster.slots import SlotResults, Slots
 from forage.loop.cluster.workers import Workers
+from forage.loop.host.async_envs import FirstCome
 from tests.loop.test_workers import CARTPOLE, Counting, Refusing, same
 
 
@@ -153,3 +156,21 @@ def test_whenever_a_worker_dies_a_rollout_hangs_together() -> None:
         np.testing.assert_array_equal(rollout.reward[~lost], rollout.action[~lost])
     finally:
         runner.close()
+
+
+def test_steps_without_a_reward_are_marked_in_the_rollout_of_asynchronous_environments() -> None:
+    """Of a slot with two environments the second got no reward at its first step."""
+    flags, numbers = np.zeros((2, 4), bool), np.zeros((2, 4), np.int32)
+    kept: Any = SimpleNamespace(reward=np.zeros((2, 4), np.float32), terminated=flags.copy(), truncated=flags.copy())
+    kept.next_observation, kept.info, kept.source = np.zeros((2, 4), np.float32), {}, numbers.copy()
+    environment = SimpleNamespace(shared_arrays=SimpleNamespace(place=np.zeros(4, np.int32)))
+    loop: Any = SimpleNamespace(collected=kept, observation=np.zeros(4, np.float32), ended=np.zeros(4, bool))
+    loop.environment = environment
+    seen, over = np.zeros(2, np.float32), np.array([True, False])
+    step: Any = Step(seen, np.float32([5, 0]), over, ~over, {})  # type: ignore[arg-type]
+    arrived = SlotResults(slice(2, 4), HostStep(step, seen), seen, no_reward=np.array([False, True]))
+    taken, lost = np.zeros(4, np.int32), flags.copy()
+    FirstCome.keep(loop, arrived, taken, lost, numbers.copy())
+    assert kept.source.tolist() == [[0, 0, 0, GONE], [0] * 4] and kept.reward[0].tolist() == [0, 0, 5, 0]
+    assert lost.tolist() == [[False, False, False, True], [False] * 4] and taken.tolist() == [0, 0, 1, 1]
+    assert arrived._replace(lost=True).left_out.all() and not arrived._replace(no_reward=None).left_out.any()

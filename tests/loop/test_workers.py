@@ -567,7 +567,10 @@ def test_what_environments_count_is_counted_in_workers_too(kind: type[Pool], mon
         pool.close()
 
 
-def test_an_answer_without_a_reward_is_lost_in_workers_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [MortalPool, MortalSlots])
+def test_an_answer_without_a_reward_is_lost_in_workers_too(
+    kind: type[Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Prompts are the numbers 0 to 3, and the even ones get no reward."""
     (tmp_path / "p.jsonl").write_text("".join(f'{{"prompt": "{n}\\n"}}\n' for n in range(4)))
 
@@ -576,7 +579,7 @@ def test_an_answer_without_a_reward_is_lost_in_workers_too(tmp_path: Path, monke
 
     monkeypatch.setitem(scoring.objects, "object:odd", odd)
     build = functools.partial(TextEnvironment, str(tmp_path / "p.jsonl"), rewards="object:odd", response=2, held_out=0)
-    pool = MortalPool(build, 4, 1)  # of one worker, so that each prompt comes once
+    pool = kind(build, 4, 1)  # of one worker, so that each prompt comes once
     try:
         seen = pool.reset(0)
         even = [int(named.tokenizer("forage").decode(row[row > 0] - 1)) % 2 == 0 for row in seen["context"]]

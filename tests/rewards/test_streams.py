@@ -92,5 +92,9 @@ def test_several_rewards_are_scored_and_tuned_by_their_weights():
     np.testing.assert_array_equal(tune.returns_of(SimpleNamespace(evaluation=evaluation), setup), [-7.5, -20.0])
     batch = Batch.__new__(Batch)
     batch.setup, batch.runner, batch.rewards = setup, runner, REWARD
-    batch.episodes, batch.broken = 2, np.zeros(2, bool)
+    batch.episodes, batch.broken, batch.why = 2, np.zeros(2, bool), ["", ""]
     np.testing.assert_array_equal(batch.evaluate(), [-7.5, -20.0])
+    left_out = returns.copy()
+    left_out[0, 1], left_out[1] = np.nan, -np.inf  # an episode without a reward, and a member that broke
+    runner.attempt_evaluation = lambda *_: (left_out, ["", "its environment failed"])
+    np.testing.assert_array_equal(batch.evaluate(), [-5.0, -np.inf])

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Bool, PyTree
 
 from forage.core.errors import ForageError
 from forage.core.host import HostEnvironment, HostStep
@@ -52,6 +52,13 @@ class SlotResults(NamedTuple):
     result: HostStep | None  # leaves [env, ...]; `None`: its worker was replaced while it had nothing to do
     observation: PyTree[np.ndarray]  # what to act on next
     lost: bool = False  # its worker was replaced, and what the step did is not known
+    no_reward: Bool[np.ndarray, " env"] | None = None  # whose episode ended without a reward; `None`: nowhere
+
+    @property
+    def left_out(self) -> Bool[np.ndarray, " env"]:
+        """Return the mask of steps that are no transitions."""
+        rows = np.full(self.rows.stop - self.rows.start, self.lost)
+        return rows if self.no_reward is None else rows | self.no_reward
 
 
 class Slots(Pool):
@@ -114,8 +121,10 @@ class Slots(Pool):
                     one = one._replace(result=HostStep(step, one.observation))
                 found[one.rows.start] = one
         each = [found[start] for start in sorted(found)]
-        lost = np.concatenate([np.full(one.rows.stop - one.rows.start, one.lost) for one in each])
+        lost = np.concatenate([one.left_out for one in each])
+        no_reward = np.concatenate([one.left_out & (not one.lost) for one in each])
         self._lost = lost if lost.any() else None
+        self._no_reward = no_reward if no_reward.any() else None
         return join_batches([one.result for one in each])
 
     def _renew_worker(self, worker: Worker, seed: int | None = None) -> list[PyTree[np.ndarray]]:
@@ -174,7 +183,7 @@ class Slots(Pool):
         """Return the results that a slot has written."""
         shared = slot.copy_arrays()
         step = Step(shared.led_to, shared.reward, shared.terminated, shared.truncated, shared.info)
-        observation = shared.led_to
+        observation, no_reward = shared.led_to, shared.no_reward if shared.no_reward.any() else None
         if step.terminated.any() or step.truncated.any():
             ended = (step.terminated | step.truncated).reshape(len(shared.reward), -1).all(1)
             observation = jax.tree.map(
@@ -182,7 +191,7 @@ class Slots(Pool):
                 shared.led_to,
                 shared.observation,
             )
-        return SlotResults(slot.rows, HostStep(step, observation), observation)
+        return SlotResults(slot.rows, HostStep(step, observation), observation, no_reward=no_reward)
 
     def _replace_worker(self, worker: Worker) -> list[SlotResults]:
         """Replace a worker that is gone, and return the results of its slots.
@@ -200,8 +209,8 @@ class Slots(Pool):
             if self.shared_arrays.number[slot.rows.start] != slot.number:
                 found.append(self._lost_step(slot, observation))
                 continue
-            shown = self._slot_results(slot).result
-            assert shown is not None
-            step = shown.step._replace(truncated=~shown.step.terminated)
-            found.append(SlotResults(slot.rows, HostStep(step, observation), observation))
+            shown = self._slot_results(slot)
+            assert shown.result is not None
+            step = shown.result.step._replace(truncated=~shown.result.step.terminated)
+            found.append(shown._replace(result=HostStep(step, observation), observation=observation))
         return found

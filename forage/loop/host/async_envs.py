@@ -98,6 +98,7 @@ class FirstCome(HostLoop):
             ready = [one.rows for one in arrived if one.result is not None and time[one.rows.start] < length]
             if ready:
                 self.ask(ready, time, keys, 1)
+        self.check_lost(lost)
         rollout: Any = self.collected
         self.recount(rollout, lost)
         rollout = cut_before_lost(rollout, lost)
@@ -186,8 +187,7 @@ class FirstCome(HostLoop):
         for name, values in kept.info.items():
             new = step.info[name]
             values[at, rows] = new if values.ndim == 2 else new[:, None]
-        if arrived.lost:
-            kept.source[at, rows] = GONE
-        lost[at, rows] = arrived.lost
+        lost[at, rows] = arrived.left_out
+        kept.source[at, lost[at]] = GONE
         places[at, rows] = self.environment.shared_arrays.place[rows]
         time[rows] += 1

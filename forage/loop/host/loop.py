@@ -263,7 +263,7 @@ class HostLoop:
         Return the rollout (`time env ...`), the places that were visited, empty if visits are not counted, and the
         metrics of what was learned.
         """
-        agent, environment, spec, watch = self.agent, self.environment, self.spec, self.watch
+        environment, spec, watch = self.environment, self.spec, self.watch
         steps: list[Any] = []
         places: list[Any] = []
         losses = np.zeros((self.rollout_length, environment.num_envs), bool)
@@ -301,11 +301,7 @@ class HostLoop:
             lost = environment.lost
             if lost is not None:
                 losses[time] = lost
-                if not agent.leaves_out:
-                    raise ForageError(
-                        f"{type(agent).__name__} cannot leave out a step that was lost: {environment.lost_reason} in "
-                        f"{environment.name}. Mend that, or take an agent that can, such as grpo."
-                    )
+                self.check_lost(lost)
                 source = np.where(self.for_agents(lost), GONE, np.asarray(source)).astype(np.int32)
             start_ids = self.start_ids()  # before other episodes begin
             if self.starts is not None:
@@ -333,6 +329,15 @@ class HostLoop:
             self.account(step, lost)
         rollout = cut_before_lost(jax.tree.map(lambda *x: np.stack(x), *steps), losses)
         return rollout, np.stack(places) if places else np.zeros(0, np.int32), metrics
+
+    def check_lost(self, lost: Bool[np.ndarray, "*time env"]) -> None:
+        """Raise `ForageError` if steps were lost and the agent cannot leave them out."""
+        agent, environment = self.learner.agent, self.environment
+        if lost.any() and not agent.leaves_out:
+            raise ForageError(
+                f"{type(agent).__name__} cannot leave out a step that was lost: {environment.lost_reason} in "
+                f"{environment.name}. Mend that, or take an agent that can, such as grpo."
+            )
 
     def learn(self, rollout: Experience, clock: Clock) -> TurnMetrics:
         self.watch.lap("keep")
