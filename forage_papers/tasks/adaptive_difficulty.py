@@ -17,12 +17,13 @@ from forage_papers.tasks.numbered import NumberedProblems, ProblemOutcomes
 class AdaptiveDifficulty(NumberedProblems):
     """The problems with a difficulty nearest to a target T, which starts at the easiest.
 
-    After each rollout with the mean score R, within the difficulties that there are,
+    After each rollout with the mean score R, clipped to 0 and 1,
 
         T <- T + eta tanh(alpha (R - goal))
 
     The next rollout's groups are the problems with the smallest |difficulty - T|, each once; equal ones come in random
-    order. Difficulties are the environment's, from 0 to 1; of text they are levels.
+    order. Difficulties are the environment's (of text: levels) on a scale from 0, the easiest of its problems, to 1,
+    the hardest.
 
     Source: Shi, Wu, Song, Zhou, Zhao (2025), "Efficient Reinforcement Finetuning via Adaptive Curriculum Learning",
     arXiv 2504.05520, and the authors' program, github.com/limenlp/verl (`custom_sampler.py`, `ray_trainer.py`), which
@@ -48,14 +49,19 @@ class AdaptiveDifficulty(NumberedProblems):
             )
 
     def first(self, environment: Any) -> Float[Array, ""]:
-        return jnp.min(jnp.asarray(environment.difficulty))
+        return jnp.zeros(())
 
     def update_state(self, own: Float[Array, ""], heard: ProblemOutcomes, environment: Any) -> Float[Array, ""]:
-        target = own + self.eta * jnp.tanh(self.alpha * (heard.mean - self.goal))
-        target = jnp.clip(target, environment.difficulty.min(), environment.difficulty.max())
+        target = jnp.clip(own + self.eta * jnp.tanh(self.alpha * (heard.mean - self.goal)), 0, 1)
         return jnp.where(heard.met.any(), target, own)
 
     def rank(self, own: Float[Array, ""], key: Key[Array, ""], environment: Any) -> Float[Array, " number"]:
-        distance = jnp.abs(environment.difficulty - own)
+        distance = jnp.abs(scale(environment.difficulty) - own)
         order = jnp.lexsort((jax.random.uniform(key, distance.shape), distance))
         return jnp.zeros_like(distance).at[order].set(jnp.arange(len(distance), dtype=jnp.float32))
+
+
+def scale(difficulty: Float[Array, " number"]) -> Float[Array, " number"]:
+    """Scale difficulties so that the least is 0 and the greatest 1, as steps of the target are shares of that range."""
+    least, greatest = jnp.min(difficulty), jnp.max(difficulty)
+    return (difficulty - least) / (greatest - least)

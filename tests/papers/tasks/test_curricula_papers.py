@@ -37,12 +37,21 @@ def tell(*rates: float | None, answers: int = 8) -> ProblemOutcomes:
 
 
 def test_the_target_difficulty_follows_the_reward():
-    part, world = AdaptiveDifficulty(), exam(0, 0.25, 0.5, 0.75)
+    part, world = AdaptiveDifficulty(), exam(0, 0.25, 0.5, 0.75)  # 0, 1/3, 2/3 and 1 of what there is
     target = part.update_state(part.first(world), tell(1.0, None, None, None), world)
     assert target == pytest.approx(0.5 * np.tanh(1.0))  # 0.381
-    assert np.argsort(part.rank(target, KEY, world)).tolist() == [2, 1, 3, 0]
+    assert np.argsort(part.rank(target, KEY, world)).tolist() == [1, 2, 0, 3]
     assert part.update_state(target, tell(0.5, 0.5, None, None), world) == target
-    assert part.update_state(target, tell(None, None, 1.0, None), world) == 0.75  # the hardest there is
+    higher = part.update_state(target, tell(None, 1.0, None, None), world)
+    assert higher == pytest.approx(np.tanh(1.0))
+    assert part.update_state(higher, tell(None, None, 1.0, None), world) == 1  # the hardest there is
+
+
+def test_the_easy_levels_of_a_family_are_climbed_one_by_one():
+    """Sums of 0 to 3 of addition's levels, 0 to 7: after the easiest come the next, and not the hardest."""
+    part, world = AdaptiveDifficulty(), exam(0, 1 / 7, 2 / 7, 3 / 7)
+    target = part.update_state(part.first(world), tell(1.0, None, None, None), world)
+    assert np.argsort(part.rank(target, KEY, world))[0] == 1
 
 
 def test_difficulties_and_competence_balance():
