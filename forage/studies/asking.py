@@ -41,6 +41,7 @@ class AnswerScores(NamedTuple):
     texts: list[list[str]]  # of each problem, each answer; turns on lines of their own
     context: Int[np.ndarray, "problem answer time"]  # tokens that the last text was written behind, counted from 1
     action: Int[np.ndarray, "problem answer new"]  # its tokens
+    no_reward: int = 0  # answers without a reward, which are not right
 
     @property
     def right(self) -> Int[np.ndarray, " problem"]:
@@ -115,6 +116,7 @@ def ask(
     tokens = np.zeros((len(problems), answers), int)
     texts = [[""] * answers for _ in problems]
     kept: list[tuple[np.ndarray, np.ndarray]] = []
+    no_reward = 0
     key = prng.key(seed)
     for start in range(0, len(asked), rows):
         part = asked[start : start + rows]
@@ -132,6 +134,7 @@ def ask(
             result = environment.step(written)
             paid, seen, info = paid + result.step.reward, result.observation, result.step.info
         kept.append((before[: len(part)], written[: len(part)]))
+        no_reward += 0 if environment.no_reward is None else int(environment.no_reward[: len(part)].sum())
         for index, (problem, answer) in enumerate(part):
             game = "truth" not in info
             truth[problem, answer] = paid[index] if game else info["truth"][index]
@@ -139,7 +142,12 @@ def ask(
             tokens[problem, answer] = info["tokens"][index]
             texts[problem][answer] = "\n".join(line for line in said[index] if line)
     context, action = (np.concatenate(x).reshape(len(problems), answers, -1) for x in zip(*kept, strict=True))
-    return AnswerScores(truth, form, tokens, texts, context, action)
+    return AnswerScores(truth, form, tokens, texts, context, action, no_reward)
+
+
+def no_reward_lines(count: int) -> list[str]:
+    """Return a line about answers without a reward; none if each has one."""
+    return [f"  answers without a reward, which count as not solved: {count:,}"] if count else []
 
 
 @functools.partial(jax.jit, static_argnames="drawn")

@@ -26,7 +26,15 @@ from forage.nn.language.scorer import text_scores
 from forage.rewards.verifiers.scorer import Scorer
 from forage.runs.run import Run, write_json
 from forage.runs.scoring import check_episodes
-from forage.studies.asking import SIDE_BY_SIDE, AnswerScores, LoadedRun, ask, problems_of, with_temperature
+from forage.studies.asking import (
+    SIDE_BY_SIDE,
+    AnswerScores,
+    LoadedRun,
+    ask,
+    no_reward_lines,
+    problems_of,
+    with_temperature,
+)
 
 AT_ONCE = 32
 """Answers that a model reads at once."""
@@ -135,15 +143,16 @@ class ChoiceResult:
     title: str
     rule: str
     choosing: Choosing
+    no_reward: int = 0  # answers without a reward
 
     def __str__(self) -> str:
         counted = self.choosing
         what = f"{counted.problems} problems, {counted.drawn} answers to each, tried in the order of {self.rule}"
-        return f"{self.title}, {what}\n{counted}"
+        return "\n".join([f"{self.title}, {what}", str(counted), *no_reward_lines(self.no_reward)])
 
     def data(self) -> dict[str, Any]:
         """Return all of it for JSON."""
-        return {"rule": self.rule, **self.choosing.data()}
+        return {"rule": self.rule, **self.choosing.data(), "no_reward": self.no_reward}
 
 
 def choose(
@@ -177,9 +186,10 @@ def choose(
         environment.examine()
         environment.reset(prng.EVALUATION_AGAIN + seed)
         asked = problems_of(environment, problems, prng.EVALUATION_AGAIN + seed)
-        right = []
+        right, without = [], 0
         for number, state in enumerate(loaded.states):
             heard = ask(agent, state, environment, asked, answers, seed=number + 1)
+            without += heard.no_reward
             each = []
             for n, said in enumerate(parse_answers(environment, asked, heard)):
                 told = Candidates(answer_rows(heard, n), heard.texts[n], said, agent, state)
@@ -187,7 +197,7 @@ def choose(
             right.append(each)
     finally:
         environment.close()
-    found = ChoiceResult(run.title, rule, choosing(np.array(right) >= 1))
+    found = ChoiceResult(run.title, rule, choosing(np.array(right) >= 1), without)
     how = {"seed": seed, "temperature": temperature, "seeds": loaded.setup.seeds}
     write_json(run.directory / "choose.json", found.data() | how)
     return found

@@ -16,7 +16,16 @@ from forage.evaluation import habits
 from forage.evaluation.passing import Passing, draw_passing, passing
 from forage.runs.run import Run, write_json
 from forage.runs.scoring import check_episodes
-from forage.studies.asking import SIDE_BY_SIDE, AnswerScores, LoadedRun, ask, data_of, problems_of, with_temperature
+from forage.studies.asking import (
+    SIDE_BY_SIDE,
+    AnswerScores,
+    LoadedRun,
+    ask,
+    data_of,
+    no_reward_lines,
+    problems_of,
+    with_temperature,
+)
 
 MOST = 4096  # answers to a problem
 
@@ -30,18 +39,19 @@ class PassResult:
     trained: habits.HabitFrequency  # habits of the run's answers
     first: habits.HabitFrequency  # and of the first model's
     picture: Path
+    no_reward: int = 0  # answers of both without a reward
 
     def __str__(self) -> str:
         counted = self.passing
         lines = [f"{self.title}, {counted.problems} problems, {counted.drawn} answers to each", str(counted)]
         for name, value in self.trained.mean.items():
             lines.append(f"  {name} in an answer: {value:.2f}, of the first model {self.first.mean[name]:.2f}")
-        return "\n".join(lines)
+        return "\n".join(lines + no_reward_lines(self.no_reward))
 
     def data(self) -> dict[str, Any]:
         """Return all of it for JSON."""
         shown = {name: getattr(self, name)._asdict() for name in ("trained", "first")}
-        return self.passing.data() | {"habits": shown}
+        return self.passing.data() | {"habits": shown, "no_reward": self.no_reward}
 
 
 def pass_at(
@@ -82,7 +92,8 @@ def pass_at(
     first, *ours = heard
     counted = passing(np.stack([one.right for one in ours]), first.right, answers)
     path = draw_passing(run.directory / "pass.png", counted, run.title)
-    found = PassResult(run.title, counted, habits_of(ours, known), habits_of([first], known), path)
+    without = sum(one.no_reward for one in heard)
+    found = PassResult(run.title, counted, habits_of(ours, known), habits_of([first], known), path, without)
     each = {"right": {"first": first.right.tolist(), "trained": [one.right.tolist() for one in ours]}}
     how = {"seed": seed, "temperature": temperature, "seeds": trained.setup.seeds}
     write_json(run.directory / "pass.json", found.data() | each | how)

@@ -20,7 +20,7 @@ from forage.core.spaces import Tokens
 from forage.evaluation.passing import Passing, passing
 from forage.runs.run import Run, write_json
 from forage.runs.scoring import check_episodes
-from forage.studies.asking import SIDE_BY_SIDE, AnswerScores, LoadedRun, ask, problems_of
+from forage.studies.asking import SIDE_BY_SIDE, AnswerScores, LoadedRun, ask, no_reward_lines, problems_of
 
 ROOM = 64  # tokens that a wording may add to a prompt
 
@@ -33,6 +33,7 @@ class WordingAccuracy:
 
     title: str
     conditions: dict[str, Passing]  # at one try; by what was asked
+    no_reward: int = 0  # answers of both models without a reward
 
     def drop(self, name: str) -> float:
         """Return the drop in accuracy from held-out problems in the trained wording to this condition."""
@@ -45,8 +46,9 @@ class WordingAccuracy:
             rows.append([name, one.trained.words(0), one.first.words(0), drop])
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         lines = ["  " + "  ".join(x.ljust(w) for x, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+        left = no_reward_lines(self.no_reward)
         number = next(iter(self.conditions.values())).problems
-        return "\n".join([f"{self.title}, up to {number} problems, the most probable answer to each", *lines])
+        return "\n".join([f"{self.title}, up to {number} problems, the most probable answer to each", *lines, *left])
 
     def data(self) -> dict[str, Any]:
         """Return all of it for JSON."""
@@ -86,7 +88,7 @@ def reword(
     environment = trained.environment(rows, context=plain.context + ROOM, response=writes.length)
     plain.close()
     check_agent(trained.agent, environment.spec)
-    worlds, found = environment.worlds, {}
+    worlds, found, without = environment.worlds, {}, 0
     try:
         for name in (TRAINED, HELD_OUT, *changes):
             if name == HELD_OUT:
@@ -100,9 +102,10 @@ def reword(
                 for state in (trained.first, *trained.states)
             )
             found[name] = compare_accuracy(ours, first)
+            without += sum(one.no_reward for one in (first, *ours))
     finally:
         environment.close()
-    result = WordingAccuracy(run.title, found)
+    result = WordingAccuracy(run.title, found, without)
     write_json(run.directory / "wordings.json", result.data() | {"seed": seed, "seeds": trained.setup.seeds})
     return result
 

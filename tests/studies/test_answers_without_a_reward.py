@@ -70,6 +70,18 @@ def test_a_score_is_the_mean_over_answers_with_a_reward(run, capsys):
     assert [one.reward for found in run.texts[-1:] for one in found.members[0]].count(None) == 2
 
 
+def test_answers_without_a_reward_count_as_not_solved_and_are_told_of(run, capsys):
+    """Of four problems two have no reward: two answers to each of these by the run, and by its first model."""
+    code, out, _ = small.run_command(capsys, "evaluate", run.directory, "--pass", 2, "--episodes", 4)
+    assert code == 0 and "  answers without a reward, which count as not solved: 8\n" in out
+    found = json.loads((run.directory / "pass.json").read_text())
+    assert found["no_reward"] == 8 and sorted(found["right"]["trained"][0]) == [0, 0, 2, 2]
+    code, out, _ = small.run_command(
+        capsys, "evaluate", run.directory, "--pass", 2, "--episodes", 4, "--choose", "certainty", "--json"
+    )
+    assert code == 0 and json.loads(out)["no_reward"] == 4
+
+
 def test_a_film_in_words_shows_them(run, capsys):
     """The prompts of the first four conversations are those of the file, each once or more."""
     code, out, _ = small.run_command(capsys, "watch", run.directory, "--episodes", 4, "--json")

@@ -274,7 +274,7 @@ def test_an_evaluation_goes_on_where_functions_fail_on_all_of_its_answers_at_onc
     environment.examine()
     environment.reset(0)
     environment.verdicts.kinds.clear()
-    with pytest.warns(UserWarning, match="has no reward and is left out of the mean, as"):
+    with pytest.warns(UserWarning, match="has no reward, as"):
         environment.step(make_action(environment, "1"))
     assert environment.no_reward.tolist() == [True] and "ValueError: always" in environment.no_reward_reason
     environment.close()

@@ -49,7 +49,7 @@ class Verdicts:
     @property
     def fate(self) -> str:
         """Describe the consequence for an answer without a reward."""
-        return f"has no reward and {'leaves its group' if self.trains else 'is left out of the mean'}"
+        return "has no reward and leaves its group" if self.trains else "has no reward"
 
     def judge_ended(self, before: Sequence[EpisodeSlot], state: Mapping[str, Any]) -> None:
         """Have the episodes judged whose last text was written in the turn after `before`.
