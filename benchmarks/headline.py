@@ -129,6 +129,8 @@ def train(cell: str, pythons: dict[str, str], work: Path = WORK, smoke: bool = F
         found = train_forage(row, forage_words(arm, seed, smoke), place, work)
     else:
         found = train_peer(arm, peer_settings(arm, seed, smoke) | {"output": f"{place}-model"}, row, pythons, work)
+    if cell.startswith("grpo/"):  # both are asked in one way
+        found |= ask_model(place if arm.words else f"{place}-model", work)
     told["whole"] = round(time.monotonic() - began, 1)
     return told | found
 
@@ -199,9 +201,7 @@ def train_peer(arm: Arm, settings: dict[str, Any], row: Row, pythons: dict[str, 
     found |= {"seconds": round(told["seconds"], 1), "episodes": settings.get("episodes")}
     points = told["curve"][-row.points :]
     found["training"] = statistics.mean(value for _, value in points) if points else None
-    if arm.peer == "trl":
-        return found | ask_model(settings["output"], work)
-    return found | {"evaluation": told["evaluation"]}
+    return found | ({"evaluation": told["evaluation"]} if "evaluation" in told else {})
 
 
 def record_random(path: Path, episodes: int = 2) -> None:

@@ -62,9 +62,9 @@ def make_files(folder: Path) -> None:
 
 
 def ask_model(model: str, work: Path) -> dict[str, Any]:
-    """Let Forage answer the held-out prompts with a model, at temperature 1, and return the mean reward."""
+    """Let Forage answer the held-out prompts with a model or run, at temperature 1, and return the mean reward."""
     words = ["evaluate", model, "text:grpo/held-out.jsonl", "--rewards", "grpo/reward.py:score", "--json"]
-    words += ["--episodes", str(HELD_OUT), "--env.response", str(LONGEST)]
+    words += ["--episodes", str(HELD_OUT), "--env.response", str(LONGEST), "--temperature", "1"]
     told = run_process([sys.executable, "-m", "forage", *words], work)
     return {"evaluation": json.loads(told)["reward"], "episodes": HELD_OUT}
 
