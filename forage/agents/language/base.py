@@ -20,6 +20,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.agents.language.descent import descend
 from forage.core import mesh, prng
+from forage.core.compiling import ONE_ARENA, keep_freed_memory
 from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.ports.needs import Choices, Needs
 from forage.core.ranges import Range, Ranges, check_minibatches
@@ -43,6 +44,8 @@ from forage.ops.optimiser import Masters, Optimiser, has_rounded, make_named_opt
 from forage.ops.rows import merge_time
 from forage.ops.sampling import LOWEST, Sampling
 from forage.ops.tokens.masks import where_mask
+
+keep_freed_memory(ONE_ARENA)  # an update's temporary arrays are one block, often above 64 MiB
 
 DTYPES = "float32", "bfloat16"
 """The number formats that a model computes in. Gradients of float16 are 0 without a scaled loss."""
