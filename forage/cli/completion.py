@@ -117,26 +117,26 @@ def completions_after(command: str, typed: list[str], current: str) -> dict[str,
     if typed and typed[-1].startswith("--") and "=" not in typed[-1]:
         name = typed[-1][2:]
         if hyphens(name) not in FLAGS:
-            return values(name, own.get(name, ("", ""))[0])
+            return values(name, own.get(name, ("", ""))[0], current)
     positional, words = options.split(typed, FLAGS, LISTS)
     if not current.startswith("-"):
-        return places(command, positional)
+        return places(command, positional, current)
     found = {f"--{name}": meaning for name, (_, meaning) in own.items()}
     if command in ("train", "tune"):
         found |= training_options(positional, words)
     return found | {"--help": "explain the command"}
 
 
-def values(name: str, shown: str) -> dict[str, str]:
+def values(name: str, shown: str, current: str) -> dict[str, str]:
     """Return the values of an option: the parts of a port, wrappers, or the alternatives in its help."""
     if name in registry.PORTS:
-        return summaries(registry.parts(name))
+        return summaries(registry.parts(name), current)
     if name in ("wrap", "under"):
-        return summaries(registry.WRAPPERS)
+        return summaries(registry.WRAPPERS, current)
     return {word.strip(): "" for word in shown.split("|")} if "|" in shown else {}
 
 
-def places(command: str, positional: list[str]) -> dict[str, str]:
+def places(command: str, positional: list[str], current: str) -> dict[str, str]:
     """Return the completions of a command's positional argument."""
     from forage.cli.list import KINDS
     from forage.studies import claims
@@ -147,21 +147,23 @@ def places(command: str, positional: list[str]) -> dict[str, str]:
     if command in OF_RUNS:
         return {str(path.parent): "" for path in sorted(Path("runs").glob("*/config.json"))}
     if command in ("train", "tune"):
-        agents = summaries(registry.parts("agent")) if number == 0 else {}
+        agents = summaries(registry.parts("agent"), current) if number == 0 else {}
         takes = number == 1 and registry.target_of("agent", positional[0]) is not None
         takes = takes or (command, number) == ("train", 0)
         return agents | (environments() if takes else {})
     if command == "show":
         tables = (*registry.tables().values(), registry.WRAPPERS)
-        return {name: meaning for table in tables for name, meaning in summaries(table).items()} | environments()
+        found = [summaries(table, current) for table in tables]
+        return {name: meaning for one in found for name, meaning in one.items()} | environments()
     fixed: dict[str, Iterable[str]] = {"list": KINDS, "claim": claims.names(), "completion": SHELLS}
     fixed |= {"data": ("record", "convert")}
     return dict.fromkeys(fixed.get(command, ()), "") if number == 0 else {}
 
 
-def summaries(table: dict[str, str]) -> dict[str, str]:
-    """Return the sentence of every part of a table, by name."""
-    return {name: declared.summary(target) + registry.package_words(target) for name, target in table.items()}
+def summaries(table: dict[str, str], begins: str) -> dict[str, str]:
+    """Return the sentence of every part of a table whose name begins so, by name; each is read from a file."""
+    asked = {name: target for name, target in table.items() if name.startswith(begins)}
+    return {name: declared.summary(target) + registry.package_words(target) for name, target in asked.items()}
 
 
 def environments() -> dict[str, str]:

@@ -225,8 +225,9 @@ def package_of(module: str) -> Package | None:
     """Return the package that a module is of; None for Forage's core and for others that add no parts."""
     if module.partition(".")[0] == "forage":
         return None
-    found = max(load_packages(), key=lambda package: package.closeness(module), default=None)
-    return found if found and found.closeness(module) else None
+    close = [(package.closeness(module), package) for package in load_packages()]
+    names, found = max(close, key=lambda one: one[0], default=(0, None))
+    return found if names else None
 
 
 def name_here(name: str) -> str | None:
