@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import itertools
 import json
 import shlex
 import signal
@@ -104,9 +105,10 @@ def cost(results: dict[str, Any], cell: str) -> tuple[float, str]:
 
 
 def thin(curve: list[tuple[float, float]]) -> list[list[float]]:
-    """Return at most `MOST_POINTS` points: means of as many neighbours each, at the last one's step."""
-    size = -(-len(curve) // MOST_POINTS) or 1
-    groups = [curve[start : start + size] for start in range(0, len(curve), size)]
+    """Return at most `MOST_POINTS` points, at the last step of each: means of as many neighbours, give or take one."""
+    number = -(-len(curve) // (-(-len(curve) // MOST_POINTS) or 1))
+    ends = [len(curve) * part // number for part in range(number + 1)] if number else [0]
+    groups = [curve[start:end] for start, end in itertools.pairwise(ends)]
     return [[group[-1][0], round(sum(value for _, value in group) / len(group), 4)] for group in groups]
 
 

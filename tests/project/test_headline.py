@@ -71,7 +71,9 @@ def test_curves_are_thinned_to_means_of_neighbours(headline: ModuleType) -> None
     assert headline.thin([]) == []
     assert headline.thin([(1, 0.5), (2, 1.0)]) == [[1, 0.5], [2, 1.0]]
     thinned = headline.thin([(step, float(step)) for step in range(1, 204)])
-    assert len(thinned) == 68 and thinned[:2] == [[3, 2.0], [6, 5.0]] and thinned[-1] == [203, 202.5]
+    assert len(thinned) == 68 and thinned[:2] == [[2, 1.5], [5, 4.0]] and thinned[-1] == [203, 202.0]
+    last = headline.thin([(step, float(step)) for step in range(1, 102)])[-1]
+    assert last == [101, 100.5]  # of two points, as the others, and no lone one
 
 
 def test_a_page_compares_with_peers_and_published_numbers(
