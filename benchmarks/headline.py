@@ -106,8 +106,9 @@ def cost(results: dict[str, Any], cell: str) -> tuple[float, str]:
 
 def thin(curve: list[tuple[float, float]]) -> list[list[float]]:
     """Return at most `MOST_POINTS` points, at the last step of each: means of as many neighbours, give or take one."""
-    number = -(-len(curve) // (-(-len(curve) // MOST_POINTS) or 1))
-    ends = [len(curve) * part // number for part in range(number + 1)] if number else [0]
+    size = -(-len(curve) // MOST_POINTS) or 1
+    number = -(-len(curve) // size)
+    ends = [len(curve) * part // number for part in range(number + 1)] if number else []
     groups = [curve[start:end] for start, end in itertools.pairwise(ends)]
     return [[group[-1][0], round(sum(value for _, value in group) / len(group), 4)] for group in groups]
 
@@ -203,7 +204,7 @@ def train_peer(arm: Arm, settings: dict[str, Any], row: Row, pythons: dict[str, 
     found |= {"seconds": round(told["seconds"], 1), "episodes": settings.get("episodes")}
     points = told["curve"][-row.points :]
     found["training"] = statistics.mean(value for _, value in points) if points else None
-    return found | ({"evaluation": told["evaluation"]} if "evaluation" in told else {})
+    return found | ({} if arm.peer == "trl" else {"evaluation": told["evaluation"]})  # TRL's model is asked afterwards
 
 
 def record_random(path: Path, episodes: int = 2) -> None:
