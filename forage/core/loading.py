@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import hashlib
 import importlib
+import importlib.machinery
 import importlib.util
 import os
 import sys
@@ -141,6 +142,17 @@ def check_not_importing() -> None:
         )
 
 
+class FileLoader(importlib.machinery.SourceFileLoader):
+    """A loader that compiles a file each time and keeps no bytecode of it.
+
+    Python takes bytecode for current while the file's size and the second of its last change are the same: a number
+    that is changed within a second of a run would play as it was before.
+    """
+
+    def path_stats(self, path: Any) -> Any:
+        raise OSError  # as from a loader that knows no time of change, for which Python neither reads nor keeps any
+
+
 def load_file(source: str, name: str = "Mine") -> Any:
     """Import a Python file. Raise `ForageError` if it is missing or fails. `name`: the part that is wanted of it."""
     path = Path(source).expanduser().resolve()
@@ -150,7 +162,7 @@ def load_file(source: str, name: str = "Mine") -> Any:
     # A name that depends on the file alone, so that what is pickled in one process is found in another.
     name = f"{FILE}{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
+        spec = importlib.util.spec_from_file_location(name, path, loader=FileLoader(name, str(path)))
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         look_in(path.parent)

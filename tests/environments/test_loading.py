@@ -4,8 +4,10 @@ import functools
 import importlib.util
 import json
 import multiprocessing
+import os
 import sys
 import threading
+import time
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +19,7 @@ import small
 
 import forage
 from forage.config.environment import environment_spec, resolve_environment
+from forage.core.loading import load_class
 from forage.core.types import ForageError
 from forage.environments import canonical_id, make
 from forage.environments.adapters.gymnasium.calls import sendable
@@ -170,6 +173,18 @@ def say(call, *arguments, **options):
         call(*arguments, **options)
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+def test_a_file_that_changes_within_a_second_of_its_import_is_read_again(folder, monkeypatch):
+    """Python compares a file's size and the second of its last change alone."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    file, then = folder / "my_number.py", time.time() - 10
+    for number in (1, 2):
+        file.write_text(f"class Number:\n    value = {number}\n")
+        os.utime(file, (then, then))
+        for name in [name for name in sys.modules if name.startswith("forage_file_my_number")]:
+            monkeypatch.delitem(sys.modules, name)
+        assert load_class(f"{file}:Number").value == number
 
 
 def test_ids_of_ones_own_module_are_imported_and_kept_whole():
