@@ -34,6 +34,9 @@ IN_ORDER = {"xla_cpu_enable_concurrency_optimized_scheduler": False}
 SUMS_IN_ONE_PIECE = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
 """On the CPU, sums in one piece fuse with the code around them, and take half the kernels."""
 
+WIDE_VECTORS = {"xla_cpu_prefer_vector_width": 512}
+"""Compute with the longest vectors that the CPU has; XLA takes 256 bits, as the first CPUs with more slowed down."""
+
 SAID_AFTER = 60.0
 """Seconds of compiling one program before the first message about it; each further message takes twice as long."""
 

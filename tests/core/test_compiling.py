@@ -21,7 +21,7 @@ from tiers import gate_cases
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.policy import AgentPolicy
 from forage.core import compiling
-from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, kind, known_options
+from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, WIDE_VECTORS, kind, known_options
 from forage.core.errors import InterruptedCompiling
 from forage.core.mesh import ONE, mesh_of
 from forage.core.types import Spec
@@ -47,7 +47,8 @@ def test_options_of_one_program_do_not_reach_those_of_others(monkeypatch):
     monkeypatch.setattr(device, "known_options", lambda options: asked.append(dict(options)) or {})
     for once in (True, False):
         device.jit_program.__wrapped__("kind", devices, lambda *_: None, (), True, once=once)
-    assert asked == [{**IN_ORDER, **SUMS_IN_ONE_PIECE, **QUICK}, {**IN_ORDER, **SUMS_IN_ONE_PIECE}]
+    common = IN_ORDER | SUMS_IN_ONE_PIECE | WIDE_VECTORS
+    assert asked == [common | QUICK, common]
     assert not set(QUICK) & set(IN_ORDER)
 
 
@@ -215,7 +216,7 @@ def test_sums_in_one_piece_take_fewer_kernels():
         program = build(lambda x: jnp.sum(jnp.tanh(x)), np.ones(1000, np.float32), **options)
         return len(re.findall(r" fusion\(| reduce\(| reduce-window\(", program.as_text().split("ENTRY")[1]))
 
-    assert known_options(SUMS_IN_ONE_PIECE) == SUMS_IN_ONE_PIECE
+    assert known_options(SUMS_IN_ONE_PIECE | WIDE_VECTORS) == SUMS_IN_ONE_PIECE | WIDE_VECTORS
     assert kernels(SUMS_IN_ONE_PIECE) < kernels({})
 
 

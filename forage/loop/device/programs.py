@@ -14,7 +14,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import mesh
-from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, known_options
+from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, WIDE_VECTORS, known_options
 from forage.core.types import Clock, Experience
 from forage.loop.device.evaluate import play_episodes
 from forage.loop.device.loop import DeviceLoop
@@ -196,7 +196,7 @@ def jit_program(
     )
     options: dict[str, Any] = {**IN_ORDER}
     if devices.devices.flat[0].platform == "cpu":
-        options |= SUMS_IN_ONE_PIECE
+        options |= SUMS_IN_ONE_PIECE | WIDE_VECTORS
     if once:
         options |= QUICK
     return jax.jit(mapped, donate_argnums=(1,) if donate else (), compiler_options=known_options(options))
