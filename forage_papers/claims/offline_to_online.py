@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from forage.rewards.scaling import Scale as Scaled
 from forage.runs.run import Run
 from forage.studies import robustness
 from forage.studies.claims.played import push
@@ -43,7 +42,6 @@ def push_right(observation: Float[Array, "observation=2"]) -> Float[Array, "acti
     return jnp.ones(1)
 
 
-def past_replays(steps: int, seeds: Sequence[int], options: Mapping[str, Any]) -> list[str]:
-    """Return the files of the replays of earlier runs of SAC in Pendulum-v1, one for each seed."""
-    given = tuple(options.items())
-    return [replay("sac", "Pendulum-v1", steps, seed, given, rewards=Scaled(0.1)) for seed in seeds]
+def past_replays(environment: str, steps: int, seeds: Sequence[int], options: Mapping[str, Any]) -> list[str]:
+    """Return the files of the replays of earlier runs of SAC, one for each seed."""
+    return [replay("sac", environment, steps, seed, tuple(options.items())) for seed in seeds]
