@@ -369,7 +369,13 @@ class HostEnvironment(abc.ABC):
         raise ForageError(f"{self.name} takes whole answers alone; use text:addition --env.branches true or the like.")
 
     def examine(self) -> None:  # noqa: B027 (most have one kind of episode)
-        """Turn to the episodes that evaluation plays, such as problems held out from training, from the next reset."""
+        """Turn to the episodes that evaluation plays, such as problems held out from training, from the next reset.
+
+        They are judged as after `judge_singly`.
+        """
+
+    def judge_singly(self) -> None:  # noqa: B027 (most have a reward for each step)
+        """Judge episodes one by one, as outside of training: a failed judgement ends no run, but has no reward."""
 
     def conversations(self) -> list[Conversation]:
         """Return the newest finished episode of each environment, in words; empty before the first, and without

@@ -137,7 +137,7 @@ def ask(
         no_reward += 0 if environment.no_reward is None else int(environment.no_reward[: len(part)].sum())
         for index, (problem, answer) in enumerate(part):
             game = "truth" not in info
-            truth[problem, answer] = paid[index] if game else info["truth"][index]
+            truth[problem, answer] = paid[index] if game else np.nan_to_num(info["truth"][index])  # NaN: no verdict
             form[problem, answer] = np.nan if game else info["format"][index]
             tokens[problem, answer] = info["tokens"][index]
             texts[problem][answer] = "\n".join(line for line in said[index] if line)

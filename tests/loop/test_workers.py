@@ -375,6 +375,7 @@ QUESTIONS: list[tuple[str, Callable[[Pool], Any]]] = [
     ("put", lambda pool: pool.put(0, None)),
     ("conversations", lambda pool: setattr(pool, "in_words", True) or pool.conversations()),
     ("examine", lambda pool: pool.examine()),
+    ("judge_singly", lambda pool: pool.judge_singly()),
     ("expert_episode", lambda pool: pool.expert_episode()),
 ]
 

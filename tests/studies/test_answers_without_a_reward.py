@@ -115,3 +115,33 @@ def test_a_look_leaves_them_out_as_well(run, capsys):
     assert code == 0 and (json.loads(out)["reward"], json.loads(out)["no_reward"]) == (2, 2)
     code, _, error = small.run_command(capsys, *words, "--rewards", f"{mine}:never")
     assert code == 2 and "None of the 4 answers to " in error and "all reward functions returned None" in error
+
+
+VERIFIER = """
+from forage.environments.text.families.addition import Addition
+from forage.environments.text.problems import Verdict
+
+class Odd(Addition):
+    name = "odd"
+    other = 0.5
+    def verify(self, problem, text):
+        if "<answer>" in text:  # as its own solution has it
+            return super().verify(problem, text)
+        return Verdict(True, float("nan") if problem.data["left"] % 2 else self.other)
+
+class Never(Odd):
+    other = float("nan")
+"""
+
+
+def test_a_look_leaves_out_verdicts_that_are_no_numbers(run, tmp_path, capsys):
+    """A look judges one answer at a time, of which some have no verdict, and the others half a point."""
+    (tmp_path / "mine.py").write_text(VERIFIER)
+    model, options = run.directory.parent / "model", {"level": 0, "response": 4}
+    look = forage.chat(str(model)).look(f"text:{tmp_path / 'mine.py'}:Odd", 8, **options)
+    odd = [int(str(one).split("Compute ")[1].split()[0]) % 2 for one in look.conversations]
+    assert 0 < look.no_reward == sum(odd) < 8 and look.scores["reward"] == look.scores["truth"] == 0.5
+    assert [one.reward for one in look.conversations] == [None if one else 0.5 for one in odd]
+    words = ("evaluate", model, f"text:{tmp_path / 'mine.py'}:Never", "--env.response", 4, "--episodes", 4)
+    code, _, error = small.run_command(capsys, *words)
+    assert code == 2 and "None of the 4 answers to " in error and "the verifier returned the truth nan" in error

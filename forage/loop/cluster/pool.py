@@ -56,6 +56,9 @@ class Pool(HostEnvironment):
     examines: bool = False
     """Its episodes are those that evaluation plays."""
 
+    singly: bool = False
+    """They are judged one by one."""
+
     def __init__(
         self,
         build: Callable[[int], HostEnvironment],
@@ -166,6 +169,8 @@ class Pool(HostEnvironment):
         lane.answer()
         if self.examines:
             lane.ask("examine")
+        if self.singly:
+            lane.ask("judge_singly")
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
         self.seed, self._lost, self._no_reward = seed, None, None
@@ -457,6 +462,11 @@ class Pool(HostEnvironment):
         self.examines = True
         for lane in self.lanes:
             self._ask(lane, "examine")
+
+    def judge_singly(self) -> None:
+        self.singly = True
+        for lane in self.lanes:
+            self._ask(lane, "judge_singly")
 
     def conversations(self) -> list[Conversation]:
         return [one for lane in self.lanes for one in self._ask(lane, "conversations")] if self.in_words else []

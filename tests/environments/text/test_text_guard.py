@@ -12,6 +12,7 @@ from forage.environments.text.environment import TextEnvironment
 from forage.environments.text.families.addition import Addition
 from forage.environments.text.guard import Guard, sound, verify_in_place
 from forage.environments.text.opening import family
+from forage.environments.text.own.scoring import objects
 from forage.environments.text.problems import Verdict
 
 
@@ -110,3 +111,37 @@ def test_a_rollout_without_one_finite_verdict_ends_the_run(monkeypatch):
     with pytest.raises(ForageError, match=r"None of the answers of a rollout .* the verifier returned the truth nan"):
         environment.step(action)
     environment.close()
+
+
+@pytest.mark.filterwarnings("ignore:An answer in .* could not be judged:UserWarning")
+@pytest.mark.parametrize("turn", [TextEnvironment.examine, TextEnvironment.judge_singly])
+def test_outside_of_training_an_answer_with_a_verdict_that_is_no_number_has_no_reward(monkeypatch, turn):
+    environment = TextEnvironment("addition", 2)
+    turn(environment)
+    action = environment.reset(0)["reference"]
+    returned = [Verdict(True, float("nan")), Verdict(True, 1.0)]
+    monkeypatch.setattr(Addition, "verify", lambda family, problem, text: returned.pop())
+    step = environment.step(action).step
+    assert environment.no_reward.tolist() == step.truncated.tolist() == [False, True]
+    assert step.terminated.tolist() == [True, False]
+    np.testing.assert_array_equal(step.info["truth"], [1, np.nan])
+    assert [one.reward for one in environment.conversations()] == [1, None]
+    assert str(environment.conversations()[1]).endswith("which is no number from 0 to 1")
+    monkeypatch.setattr(Addition, "verify", lambda family, problem, text: Verdict(True, float("inf")))
+    environment.step(action)
+    assert environment.no_reward.all()
+    assert environment.no_reward_reason.startswith("the verifier returned the truth inf")
+    environment.close()
+
+
+def test_verdicts_count_for_nothing_beside_reward_functions(monkeypatch, recwarn):
+    monkeypatch.setitem(objects, "object:long", long)
+    monkeypatch.setattr(Addition, "verify", lambda family, problem, text: Verdict(True, float("nan")))
+    environment = TextEnvironment("addition", 2, rewards="object:long")
+    step = environment.step(environment.reset(0)["reference"]).step
+    assert step.reward.tolist() == [7, 7] and not [one for one in recwarn if "judged" in str(one.message)]
+    environment.close()
+
+
+def long(completions):
+    return [7.0] * len(completions)

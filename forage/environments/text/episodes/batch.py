@@ -160,7 +160,11 @@ class ConversationBatch(HostEnvironment):
         return self.longest if self.branches else 0
 
     def examine(self) -> None:
-        self.order.split, self.verdicts.trains = SPLITS[1], False
+        self.order.split = SPLITS[1]
+        self.judge_singly()
+
+    def judge_singly(self) -> None:
+        self.verdicts.trains = False
 
     def conversations(self) -> list[Conversation]:
         return [record.ended for record in self.episodes.records if record.ended is not None]

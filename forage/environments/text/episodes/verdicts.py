@@ -26,8 +26,9 @@ class Verdicts:
     def __init__(self, name: str, judge: Judge | None, episodes: RunningEpisodes):
         """`name`: of the environment, for messages."""
         self.name, self.judge, self.episodes = name, judge, episodes
-        self.trains = True  # answers are compared in groups, and not averaged by an evaluation
+        self.trains = True  # answers are compared in groups, and not judged one by one
         self.left_out = 0  # episodes for which a person's environment returned None
+        self.fault = ""  # the newest truth of a verifier that is no finite number, outside of training
         self.kinds: set[str] = set()  # of reasons for an answer without a verdict that were told of
         self.altered = False  # whether a change of earlier turns by the template has been told of
 
@@ -44,7 +45,7 @@ class Verdicts:
             return f"{scorer.newest}{scorer.example}"
         if self.left_out or (scorer is not None and scorer.unscored):
             return ALL_NONE if scorer is not None else NO_VALUE
-        return ""
+        return self.fault
 
     @property
     def fate(self) -> str:
@@ -62,6 +63,8 @@ class Verdicts:
             self.ask_functions(self.judge, over, state)
         elif self.judge is None and self.pays:
             self.take_rewards(over)
+        elif self.judge is None and not self.trains:
+            self.leave_faults_out(over)
 
     def ask_functions(self, judge: Judge, over: Sequence[int], state: Mapping[str, Any]) -> None:
         """Have reward functions judge these episodes."""
@@ -85,13 +88,24 @@ class Verdicts:
             self.left_out += lost
             self.warn(NO_VALUE * lost, self.fate, UNSCORED)
 
+    def leave_faults_out(self, over: Sequence[int]) -> None:
+        """Take the rewards from these episodes whose verifier returned a truth that is no finite number."""
+        for index in over:
+            said = self.episodes.slots[index].said
+            if said.failure.startswith(NOT_FINITE):
+                self.fault = said.failure
+                self.episodes.apply(index, Judgement(said._replace(format=math.nan, truth=math.nan), True, True))
+
     def check_rollout(self, ended: Sequence[int]) -> None:
         """Raise `ForageError` if reward functions, or a verifier, failed on all answers of a rollout.
 
-        An evaluation looks at all of its answers together, whose rewards may be missing in one batch.
+        Outside of training all answers are looked at together, whose rewards may be missing in one batch.
         """
-        if self.judge is not None and self.trains:
+        if not self.trains:
+            return
+        if self.judge is not None:
             self.judge.scorer.check_rollout(self.episodes.failed[np.array(ended, int)])
+            return  # they count in place of the verifier
         reasons = [self.episodes.slots[index].said.failure for index in ended]
         if reasons and all(reason.startswith(NOT_FINITE) for reason in reasons):
             raise ForageError(
@@ -113,7 +127,10 @@ class Verdicts:
                     f"keeps them.",
                     stacklevel=2,
                 )
-            self.warn(slot.said.failure, "could not be judged and is paid nothing", FAILURES)
+            if self.judge is None:
+                left_out = not self.trains and slot.said.failure.startswith(NOT_FINITE)
+                became = "has no reward" if left_out else "is paid nothing"
+                self.warn(slot.said.failure, f"could not be judged and {became}", FAILURES)
 
     def warn(self, reason: str, became: str, metric: str, example: str = "") -> None:
         """Warn of an answer without a verdict or reward, once for each reason, disregarding its numbers."""
