@@ -167,10 +167,12 @@ def record(run: str, words: options.Words) -> None:
         found = recorded(run, steps, output, tell=tell, **given)
     _, header = files.read_data(Path(output))
     if kind == "json":
-        say({"file": output} | {name: header[name] for name in ("transitions", "episodes", "mean_return", "source")})
+        names = ("transitions", "episodes", "no_reward", "mean_return", "source")
+        say({"file": output} | {name: header[name] for name in names})
     elif kind != "quiet":
         mean = header["mean_return"]
         said = "no whole one" if mean is None else f"mean return of the whole ones {mean:.5g}"
+        said += files.no_reward_words(header["no_reward"])
         print(f"{output}: {found.transitions:,} transitions in {found.episodes:,} episodes, {said}")
 
 

@@ -45,6 +45,11 @@ def row_name(number: int) -> str:
     return f"row {number}"
 
 
+def no_reward_words(count: int) -> str:
+    """Describe the episodes without a reward that a data set leaves out; empty if there are none."""
+    return f"; {count:,} episode{'s' if count > 1 else ''} without a reward left out" if count else ""
+
+
 def check_recordable(spec: Spec) -> None:
     """Raise `ForageError` if a data set cannot hold the transitions of an environment."""
     if spec.reward_names:

@@ -203,6 +203,12 @@ class Transitions:
         return np.arange(self.transitions) - np.repeat(self.first, self.lengths)
 
 
+def select_transitions(found: Transitions, keep: Bool[np.ndarray, " transition"]) -> Transitions:
+    """Return the transitions to keep, whole episodes."""
+    names = (*EPISODE_FIELDS, *(name for name in OPTIONAL_FIELDS if getattr(found, name) is not None))
+    return Transitions(**{name: map_arrays(lambda x: x[keep], getattr(found, name)) for name in names})
+
+
 def join_logs(parts: Sequence[Transitions], horizon: int | None) -> Transitions:
     """Return several data sets as one, their episodes one after another.
 

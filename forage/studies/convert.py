@@ -131,4 +131,5 @@ def join_headers(headers: list[dict[str, Any]], whole: list[int]) -> dict[str, A
         (h["mean_return"], n) for h, n in zip(headers, whole, strict=True) if n and h.get("mean_return") is not None
     ]
     mean = float(np.average([m for m, _ in known], weights=[n for _, n in known])) if known else None
-    return {"source": [header.get("source") for header in headers], "mean_return": mean}
+    found = {"source": [header.get("source") for header in headers], "mean_return": mean}
+    return found | {"no_reward": sum(header.get("no_reward", 0) for header in headers)}

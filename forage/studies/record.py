@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ from forage.core.host import HostEnvironment
 from forage.core.ports import ActInputs, Environment
 from forage.core.types import ForageError
 from forage.data import files
-from forage.data.logged import Transitions
+from forage.data.logged import Transitions, select_transitions
 from forage.environments.adapters.on_host import OnHost
 from forage.loop.policy import Policy
 from forage.runs.provenance import versions
@@ -32,6 +32,14 @@ from forage.tasks.same import Same
 RANDOM = "random"
 MOST = 1_000_000_000  # transitions: all are in memory before they are written
 USUAL_HORIZON = 1000  # where an environment does not say how long its episodes can be
+
+
+class PlayedSteps(NamedTuple):
+    """Transitions, and the returns of the episodes that are whole."""
+
+    transitions: Transitions
+    returns: list[float]
+    no_reward: int = 0  # episodes without a reward, which are left out of both
 
 
 def record(
@@ -51,9 +59,10 @@ def record(
 
     `actions`: `greedy`, `sampled` as in training, or `random`; unless said, as the run is evaluated. `random`: the
     share of episodes that random actions play, in place of the agent. `seed`: whose agent; the best otherwise.
-    `start`: another number begins other episodes. Episodes under way at the end are truncated there. `checkpoint`:
-    `best`, or the step of agents that the run has kept; the newest otherwise. `tell` is told how far the work is, in
-    words.
+    `start`: another number begins other episodes. Episodes under way at the end are truncated there; those without a
+    reward, such as answers for which all reward functions returned None, are left out, and the header has their
+    number, `no_reward`. `checkpoint`: `best`, or the step of agents that the run has kept; the newest otherwise. `tell`
+    is told how far the work is, in words.
 
     >>> forage.data.record("runs/NAME", 20_000, "mixed.npz", actions="sampled", random=0.5)  # doctest: +SKIP
     """
@@ -79,7 +88,7 @@ def record(
     policy = load(run.directory, seed, None if actions == RANDOM else actions, checkpoint=checkpoint)
     batch = environments(setup, steps)
     try:
-        found, whole = play_steps(policy, batch, steps, share, start, tell=tell)
+        played = play_steps(policy, batch, steps, share, start, tell=tell)
     finally:
         batch.close()
     source = {
@@ -92,19 +101,21 @@ def record(
     }
     if checkpoint is not None:
         source["checkpoint"] = checkpoint
-    files.write_data(Path(file), found, header_of(run, source, found, whole))
-    return found
+    files.write_data(Path(file), played.transitions, header_of(run, source, played))
+    return played.transitions
 
 
-def header_of(run: Run, source: dict[str, Any], found: Transitions, whole: Sequence[float]) -> dict[str, Any]:
-    """Return the header of a data set's file. `source`: its policy; `whole`: returns of the whole episodes."""
+def header_of(run: Run, source: dict[str, Any], played: PlayedSteps) -> dict[str, Any]:
+    """Return the header of a data set's file. `source`: its policy."""
+    found = played.transitions
     return {
         "spec": run.config["spec"],
         "environment": run.config["environment"],
         "source": source,
         "transitions": found.transitions,
         "episodes": found.episodes,
-        "mean_return": float(np.mean(whole)) if len(whole) else None,
+        "no_reward": played.no_reward,
+        "mean_return": float(np.mean(played.returns)) if len(played.returns) else None,
         "versions": versions(),
     }
 
@@ -130,12 +141,14 @@ def play_steps(
     start: int,
     act: Callable[..., Any] | None = None,
     tell: Callable[[str], None] | None = None,
-) -> tuple[Transitions, list[float]]:
-    """Play `steps` steps over all environments. Return the transitions, and the returns of the episodes that are whole.
+) -> PlayedSteps:
+    """Play `steps` steps over all environments.
 
-    `act`: the compiled function that chooses actions, where it was made before for this agent; see `actor`.
+    `act`: the compiled function that chooses actions, where it was made before for this agent; see `actor`. Raise
+    `ForageError` if no episode has a reward.
     """
     count, draw = batch.num_envs, np.random.default_rng([prng.WATCH, start])
+    batch.judge_singly()
     act = actor(policy) if act is None else act
     first = policy.agent.init_hidden(policy.spec)
     first = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), first)
@@ -148,7 +161,8 @@ def play_steps(
         result = batch.step(action)
         step = result.step
         hidden = observe_rewards(policy, hidden, step.reward)
-        fields = (observation, action, step.reward, step.observation, step.terminated, step.truncated)
+        lost = np.zeros(count, bool) if batch.lost is None else batch.lost
+        fields = (observation, action, step.reward, step.observation, step.terminated, step.truncated, lost)
         rows.append(jax.tree.map(np.array, fields))
         ended = step.terminated | step.truncated
         wild = np.where(ended, draw.random(count) < share, wild)
@@ -156,14 +170,28 @@ def play_steps(
         if tell is not None:
             tell(f"played {min((i + 1) * count, steps):,} of {steps:,} steps")
     joined = jax.tree.map(lambda *x: np.stack(x, 1).reshape(-1, *x[0].shape[1:])[:steps], *rows)
-    seen, action, reward, following, terminated, truncated = joined
+    seen, action, reward, following, terminated, truncated, lost = joined
     last = np.arange(len(reward)) % len(rows) == len(rows) - 1
     last[-1] = True
     found = Transitions(seen, action, reward, following, terminated, truncated | (last & ~terminated))
     over = (terminated | truncated)[found.first + found.lengths - 1]
     if (found.whole(policy.spec.horizon) != over).any():  # the time limit does not tell which ones were cut
         found = found.saying_cut(policy.spec.horizon, ~over)
-    return found, found.returns[over].tolist()
+    returns, without = found.returns, np.bincount(found.numbers, lost) > 0
+    if without.any():
+        check_some_reward(batch, without)
+        found = select_transitions(found, ~without[found.numbers])
+    return PlayedSteps(found, returns[over & ~without].tolist(), int(without.sum()))
+
+
+def check_some_reward(batch: HostEnvironment, without: Bool[np.ndarray, " episode"]) -> None:
+    """Raise `ForageError` if no recorded episode has a reward. `without`: the mask of those that have none."""
+    if without.all():
+        reason = f", as {batch.no_reward_reason}" if batch.no_reward_reason else ""
+        raise ForageError(
+            f"None of the {len(without)} recorded episodes of {batch.name} has a reward{reason}; mend that, and record "
+            f"them again."
+        )
 
 
 def first_returns(
@@ -171,24 +199,29 @@ def first_returns(
 ) -> np.ndarray:
     """Play one episode in each environment, cut after `limit` steps, with actions that `act` chooses (see `actor`).
 
-    Return their returns.
+    Return the returns of those with a reward. Raise `ForageError` if none has one.
     """
+    batch.judge_singly()
     count, draw = batch.num_envs, np.random.default_rng([prng.WATCH, start])
     first = policy.agent.init_hidden(policy.spec)
     first = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), first)
     hidden, key, observation = first, prng.key(start), batch.reset(start)
     wild, ended, going, total = draw.random(count) < share, np.ones(count, bool), np.ones(count, bool), np.zeros(count)
+    without = np.zeros(count, bool)
     for _ in range(limit):
         action, hidden, key = act(policy.state, hidden, first, observation, wild, ended, key)
         result = batch.step(np.asarray(action))
         hidden = observe_rewards(policy, hidden, result.step.reward)
         total += np.where(going, result.step.reward, 0)
+        if batch.lost is not None:
+            without |= going & batch.lost
         ended = result.step.terminated | result.step.truncated
         going = going & ~ended
         if not going.any():
             break
         observation = result.observation
-    return total
+    check_some_reward(batch, without)
+    return total[~without]
 
 
 def observe_rewards(policy: Policy, hidden: Any, reward: Any) -> Any:

@@ -9,6 +9,7 @@ import small
 
 import forage
 from forage.core.text import named
+from forage.data.files import read_data
 from forage.nn.language.architecture import Architecture
 from forage.nn.language.directory import with_tokens
 from forage.nn.transformer import Transformer
@@ -115,6 +116,27 @@ def test_a_look_leaves_them_out_as_well(run, capsys):
     assert code == 0 and (json.loads(out)["reward"], json.loads(out)["no_reward"]) == (2, 2)
     code, _, error = small.run_command(capsys, *words, "--rewards", f"{mine}:never")
     assert code == 2 and "None of the 4 answers to " in error and "all reward functions returned None" in error
+
+
+def test_a_recording_leaves_them_out(run, tmp_path, capsys):
+    """Half of the numbers have a reward. A failure of a function on the only answer of a step ends no recording."""
+    file, mine = tmp_path / "log.npz", run.directory.parent / "mine.py"
+    code, out, _ = small.run_command(capsys, "data", "record", run.directory, "--steps", 8, "--output", file)
+    found, header = read_data(file)
+    assert code == 0 and set(found.reward.tolist()) == {1, 3} and header["mean_return"] == 2
+    assert header["no_reward"] == 8 - found.transitions == 4 and "; 4 episodes without a reward left out\n" in out
+    code, out, _ = small.run_command(capsys, "data", "show", file)
+    assert code == 0 and "; 4 episodes without a reward left out\n" in out
+    words = ("data", "record", run.directory, "--steps", 4, "--output", file, "--json")
+    mine.write_text(FUNCTIONS.replace("if number % 2 else None", "if number % 2 else {}[number]"))
+    try:
+        code, out, _ = small.run_command(capsys, *words)
+        assert code == 0 and json.loads(out)["no_reward"] == 2 and json.loads(out)["mean_return"] == 2
+        mine.write_text(FUNCTIONS.replace("number % 2", "number > 9"))
+        code, _, error = small.run_command(capsys, *words)
+    finally:
+        mine.write_text(FUNCTIONS)
+    assert code == 2 and "None of the 4 recorded episodes of " in error and "all reward functions ret" in error
 
 
 VERIFIER = """

@@ -10,10 +10,12 @@ from gymnasium import spaces
 
 from forage.core.host import HostEnvironment, HostStep
 from forage.core.ports import Agent, Environment
-from forage.core.types import Step
+from forage.core.types import ForageError, Step
+from forage.data.logged import Transitions
 from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
 from forage.loop.policy import Policy
+from forage.studies.datasets.make import find_lost
 from forage.studies.record import actor, first_returns, play_steps
 from forage.studies.watch import play_host, play_native
 
@@ -76,7 +78,7 @@ def policy():
 
 
 def test_recordings_tell_each_agent_of_a_batch_what_its_steps_paid(policy):
-    transitions, returns = play_steps(policy, OnHost(Corridor(), 2), 16, 0.0, 0)
+    transitions, returns, _ = play_steps(policy, OnHost(Corridor(), 2), 16, 0.0, 0)
     np.testing.assert_array_equal(transitions.action.reshape(4, 4), np.tile([1, 1, 0, 0], (4, 1)))
     assert returns == [2.0] * 4
     first = first_returns(policy, OnHost(Corridor(), 2), 0.0, 0, 10, actor(policy))
@@ -85,7 +87,7 @@ def test_recordings_tell_each_agent_of_a_batch_what_its_steps_paid(policy):
 
 def test_an_episode_that_the_data_set_cuts_is_not_whole(policy):
     """Three environments play four steps each for ten: the third's episode loses its last two."""
-    transitions, returns = play_steps(policy, OnHost(Corridor(), 3), 10, 0.0, 0)
+    transitions, returns, _ = play_steps(policy, OnHost(Corridor(), 3), 10, 0.0, 0)
     assert transitions.lengths.tolist() == [4, 4, 2] and transitions.truncated.tolist() == [False] * 9 + [True]
     assert returns == [2.0, 2.0]
 
@@ -118,16 +120,19 @@ class Rows(HostEnvironment):
         return HostStep(Step(after, after[:, 0], terminated, truncated, {}), self.observe)
 
 
-def play_rows(steps):
+def play_rows(steps, play=play_steps, rows=Rows):
     """Record `steps` steps of `Rows` by a policy with actions that need no program."""
     agent = SimpleNamespace(init_hidden=lambda spec: (), return_conditioned=False)
     policy = SimpleNamespace(agent=agent, spec=SimpleNamespace(horizon=3), state=())
-    return play_steps(policy, Rows(), steps, 0.0, 0, lambda *given: (np.zeros(2, int), (), given[-1]))
+    act = lambda *given: (np.zeros(2, int), (), given[-1])  # noqa: E731
+    if play is first_returns:
+        return first_returns(policy, rows(), 0.0, 0, 10, act)
+    return play(policy, rows(), steps, 0.0, 0, act)
 
 
 def test_each_row_has_what_its_step_led_to_before_the_reset():
     """Four steps each: A plays two episodes, B one and the first step of another, cut by the end of the data."""
-    found, returns = play_rows(8)
+    found, returns, _ = play_rows(8)
     np.testing.assert_array_equal(found.observation[:, 0], [0, 1, 10, 11, 100, 101, 102, 110])
     np.testing.assert_array_equal(found.next_observation[:, 0], [1, 2, 11, 12, 101, 102, 103, 111])
     np.testing.assert_array_equal(found.reward, found.next_observation[:, 0])
@@ -140,9 +145,56 @@ def test_each_row_has_what_its_step_led_to_before_the_reset():
 def test_the_last_row_of_a_file_ends_its_episode():
     """Of seven rows the last is B's third step: an end by the time limit, not a cut; of six it is a cut."""
     for steps, lengths, whole in ((7, [2, 2, 3], [True] * 3), (6, [2, 1, 3], [True, False, True])):
-        found, returns = play_rows(steps)
+        found, returns, _ = play_rows(steps)
         assert found.lengths.tolist() == lengths and found.whole(3).tolist() == whole and len(returns) == sum(whole)
         assert found.truncated[-1] and not found.terminated[-1] and found.next_observation[-1, 0] == 103
+
+
+class RowsWithoutRewards(Rows):
+    """The first episode of A, and all of B's, have no reward."""
+
+    no_reward_reason = "the rule says so"
+    without = ((0,), range(9))
+    lost = None
+
+    def judge_singly(self):
+        self.single = True
+
+    def _receive(self, action):
+        assert self.single
+        number = self.number
+        result = super()._receive(action)
+        step = result.step
+        over = np.asarray(step.terminated | step.truncated)
+        gone = over & [k in ks for k, ks in zip(number.tolist(), self.without, strict=True)]
+        self.lost = gone if gone.any() else None
+        return HostStep(step._replace(terminated=step.terminated & ~gone, truncated=gone), self.observe)
+
+
+def test_episodes_without_a_reward_are_left_out_and_counted():
+    """Six steps each: of A's three episodes two have a reward, of B's two none."""
+    found, returns, no_reward = play_rows(12, rows=RowsWithoutRewards)
+    np.testing.assert_array_equal(found.observation[:, 0], [10, 11, 20, 21])
+    assert found.numbers.tolist() == [0, 0, 1, 1] and found.terminated.tolist() == [False, True] * 2
+    assert returns == [11 + 12, 21 + 22] and no_reward == 3
+    RowsWithoutRewards.without = ((), range(9))
+    assert play_rows(0, first_returns, RowsWithoutRewards).tolist() == [1 + 2]
+    RowsWithoutRewards.without = (range(9), range(9))
+    for play in (play_steps, first_returns):
+        with pytest.raises(
+            ForageError, match=r"^None of the \d recorded episodes of Rows has a reward, as the rule says"
+        ):
+            play_rows(12, play, RowsWithoutRewards)
+
+
+def test_experience_around_a_lost_step_is_no_episode():
+    """Two environments of four steps: the first answers in two turns, and loses the last of its second answer."""
+    ended = np.array([0, 1, 0, 0, 1, 0, 1, 0], bool)
+    lost = np.array([0, 0, 0, 1, 0, 1, 0, 0], bool)
+    truncated = np.array([0, 0, 1, 1, 0, 1, 0, 1], bool)
+    columns = np.zeros(8), np.zeros(8, int), np.arange(8.0), np.zeros(8), ended, truncated
+    without, number = find_lost(Transitions(*columns), lost, 4)
+    assert without.tolist() == [False, True, True, False, True, False, False] and number == 2
 
 
 def test_films_tell_it_too(policy):

@@ -41,7 +41,7 @@ def write_texts(environment: str, options: str, steps: int, temperature: float |
             else:
                 learner = setup.learner()
                 policy = Policy(learner.agent, learner.agent.init(prng.key(seed), setup.spec), setup.spec, True)
-                found, _ = play_steps(policy, batch, steps, 0.0, seed)
+                found = play_steps(policy, batch, steps, 0.0, seed).transitions
         finally:
             batch.close()
         files.write_data(file, found, {"spec": setup.config()["spec"]})

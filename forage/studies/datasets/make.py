@@ -24,11 +24,12 @@ import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool
 
 from forage.config.registry import part_name
 from forage.config.resolve import from_config, resolve
@@ -38,8 +39,9 @@ from forage.core import spaces
 from forage.core.errors import ForageError, RunInterrupted, nearest
 from forage.core.host import HostEnvironment
 from forage.core.ports import Environment, Evolver
+from forage.core.types import GONE
 from forage.data import files
-from forage.data.logged import EPISODE_FIELDS, OPTIONAL_FIELDS, Transitions, join_logs
+from forage.data.logged import EPISODE_FIELDS, Transitions, join_logs, select_transitions
 from forage.environments.adapters.on_host import OnHost
 from forage.loop.policy import Policy
 from forage.memory.recorded import RecordedMemory
@@ -50,7 +52,14 @@ from forage.runs.run import Run
 from forage.runs.scoring import step_limit
 from forage.runs.starting import fit_leaves, stored_memory
 from forage.studies.datasets.manifest import Manifest, histogram, normalise_return
-from forage.studies.record import actor, environments_for, first_returns, header_of, play_steps
+from forage.studies.record import (
+    PlayedSteps,
+    actor,
+    environments_for,
+    first_returns,
+    header_of,
+    play_steps,
+)
 
 TIERS = ("random", "medium", "medium-replay", "expert", "mixed")
 STEPS = 50_000  # transitions of a data set: a few minutes for classic control on two cores
@@ -341,17 +350,16 @@ class Makers:
     def make(self, tier: str) -> None:
         """Make a data set, and its validation part if requested, and record them."""
         if tier == "medium-replay":
-            parts, wholes, source = self.replay()
+            parts, source = self.replay()
         else:
             sizes = [self.steps, *([max(2, round(self.validation * self.steps))] if self.validation else [])]
             player = self.make_mixed if tier == "mixed" else functools.partial(self.play, tier)
-            played = [player(size, part) for part, size in enumerate(sizes)]
-            parts, wholes = [found for found, _ in played], [whole for _, whole in played]
+            parts = [player(size, part) for part, size in enumerate(sizes)]
             source = self.source(tier)
         entries = []
-        for part, (found, whole) in enumerate(zip(parts, wholes, strict=True)):
-            path = self.manifest.folder / f"{tier}{'-validation' if part else ''}.npz"
-            header = header_of(self.run, source, found, whole)
+        for part, played in enumerate(parts):
+            found, path = played.transitions, self.manifest.folder / f"{tier}{'-validation' if part else ''}.npz"
+            header = header_of(self.run, source, played)
             files.write_data(path, found, header | {"tier": tier, "ends": self.manifest.data["ends"]})
             entries.append(
                 {
@@ -360,11 +368,12 @@ class Makers:
                     "source": source,
                     "transitions": found.transitions,
                     "episodes": found.episodes,
+                    "no_reward": played.no_reward,
                     "mean_return": header["mean_return"],
                     "normalised": None
                     if header["mean_return"] is None
                     else normalise_return(header["mean_return"], self.manifest.data["ends"]),
-                    "returns": histogram(whole),
+                    "returns": histogram(played.returns),
                 }
             )
         self.manifest.data["sets"][tier] = entries[0] | ({"validation": entries[1]} if len(entries) > 1 else {})
@@ -379,23 +388,27 @@ class Makers:
             "policies": {name: policies[name] for name in who[tier]},
         }
 
-    def play(self, who: str, steps: int, part: int, tier: str = "") -> tuple[Transitions, list[float]]:
-        """Play `steps` steps. Return the transitions, and the returns of the whole episodes."""
+    def play(self, who: str, steps: int, part: int, tier: str = "") -> PlayedSteps:
+        """Play `steps` steps."""
         policy = self.policy(self.manifest.data["policies"]["expert" if who == "random" else who]["step"])
         start = self.start(tier or who, part) + (50 if tier and who == "random" else 0)
         batch, share = self.batch(environments_for(self.setup, steps)), 1.0 if who == "random" else 0.0
         return play_steps(policy, batch, steps, share, start, self.act(policy))
 
-    def make_mixed(self, steps: int, part: int) -> tuple[Transitions, list[float]]:
+    def make_mixed(self, steps: int, part: int) -> PlayedSteps:
         """Play half of the steps at random and half as the expert."""
         sizes = {"random": steps // 2, "expert": steps - steps // 2}
         halves = [self.play(who, size, part, "mixed") for who, size in sizes.items()]
-        return join_logs([found for found, _ in halves], self.setup.spec.horizon), halves[0][1] + halves[1][1]
+        joined = join_logs([half.transitions for half in halves], self.setup.spec.horizon)
+        return PlayedSteps(joined, halves[0].returns + halves[1].returns, sum(half.no_reward for half in halves))
 
-    def replay(self) -> tuple[list[Transitions], list[list[float]], dict[str, Any]]:
-        """Return the experience of the run up to the `medium` policy, and the description of its source."""
+    def replay(self) -> tuple[list[PlayedSteps], dict[str, Any]]:
+        """Return the experience of the run up to the `medium` policy, and the description of its source.
+
+        The number of episodes without a reward is that of the first part.
+        """
         medium = self.manifest.data["policies"]["medium"]
-        found, whole, first = collect_experience(self.run, self.setup, medium["step"])
+        found, whole, first, without = collect_experience(self.run, self.setup, medium["step"])
         source = {
             "agent": part_name(self.setup.agent),
             "seed": self.seed,
@@ -406,17 +419,25 @@ class Makers:
             draw = np.random.default_rng(self.start("medium-replay"))
             size = min(max(1, round(self.validation * found.episodes)), found.episodes - 1)
             held_out[draw.permutation(found.episodes)[:size]] = True
-        parts, wholes = [], []
-        returns = np.bincount(found.numbers, found.reward)
-        for chosen in (~held_out, held_out):
+        parts = []
+        for chosen, left_out in ((~held_out, without), (held_out, 0)):
             if chosen.any():
-                parts.append(select_transitions(found, chosen[found.numbers]))
-                wholes.append(returns[chosen & whole].tolist())
-        return parts, wholes, source
+                kept = select_transitions(found, chosen[found.numbers])
+                parts.append(PlayedSteps(kept, found.returns[chosen & whole].tolist(), left_out))
+        return parts, source
 
 
-def collect_experience(run: Run, setup: RunConfig, until: int) -> tuple[Transitions, np.ndarray, int]:
-    """Return the experience of a run up to a step, the mask of whole episodes, and the step of its start.
+class Experience(NamedTuple):
+    """The transitions that a run has recorded."""
+
+    transitions: Transitions
+    whole: Bool[np.ndarray, " episode"]
+    first: int  # the step at which the recording begins
+    no_reward: int  # episodes without a reward, which are left out
+
+
+def collect_experience(run: Run, setup: RunConfig, until: int) -> Experience:
+    """Return the experience of a run up to a step. Raise `ForageError` if it has recorded none.
 
     With large observations and short episodes the oldest may be lost; see `forage.memory.uniform`.
     """
@@ -443,13 +464,27 @@ def collect_experience(run: Run, setup: RunConfig, until: int) -> tuple[Transiti
     if first:  # the first episode of each environment may have begun before
         begins[found.numbers[np.tile(rows == rows[0], count)]] = False
         found = found.mark_starts(begins)
-    return found.saying_cut(setup.spec.horizon, ~(ends & begins)), ends & begins, first * count
+    found, whole = found.saying_cut(setup.spec.horizon, ~(ends & begins)), ends & begins
+    without, lost = find_lost(found, np.asarray(segment.source)[0] == GONE, len(rows))
+    if not lost:
+        return Experience(found, whole, first * count, 0)
+    if without.all():
+        raise ForageError(f"No episode that {run.directory} remembers from before step {until:,} has a reward.")
+    return Experience(select_transitions(found, ~without[found.numbers]), whole[~without], first * count, lost)
 
 
-def select_transitions(found: Transitions, keep: np.ndarray) -> Transitions:
-    """Return the transitions to keep, whole episodes."""
-    names = (*EPISODE_FIELDS, *OPTIONAL_FIELDS)
-    return Transitions(**{name: jax.tree.map(lambda x: x[keep], getattr(found, name)) for name in names})
+def find_lost(
+    found: Transitions, lost: Bool[np.ndarray, " transition"], length: int
+) -> tuple[Bool[np.ndarray, " episode"], int]:
+    """Return the mask of episodes with a lost step or cut by one, and the number of lost steps.
+
+    `length`: transitions of each environment. An episode of several steps was cut before its lost one, which is an
+    episode of its own here.
+    """
+    without = np.bincount(found.numbers, lost) > 0
+    follows = np.append(lost[1:], False) & ((np.arange(len(lost)) + 1) % length != 0)
+    without[found.numbers[follows & found.truncated]] = True
+    return without, int(lost.sum())
 
 
 def describe_set(name: str, entry: dict[str, Any]) -> str:
@@ -458,4 +493,5 @@ def describe_set(name: str, entry: dict[str, Any]) -> str:
     said = "no whole episode" if mean is None else f"mean return {mean:.5g}, normalised {score:.2f}"
     held = entry.get("validation")
     more = f"; {held['transitions']:,} more for validation" if held else ""
+    more = files.no_reward_words(entry.get("no_reward", 0)) + more
     return f"{name}: {entry['transitions']:,} transitions in {entry['episodes']:,} episodes, {said}{more}"

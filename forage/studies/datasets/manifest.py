@@ -5,7 +5,8 @@ versions                       of Forage, its packages and the commit
 training                       the run that everybody who acts comes from: agent, steps, seed
 policies                       NAME: {step, return, normalised, actions}, of random actions, `medium` and `expert`
 ends                           {random, expert}: returns that a normalised score of 0 and of 1 stand for
-sets                           NAME: file, SHA-256, transitions, episodes, mean return, histogram of returns
+sets                           NAME: file, SHA-256, transitions, episodes, those left out without a reward, mean return,
+                               histogram of returns
 """
 
 from __future__ import annotations

@@ -89,6 +89,7 @@ class DatasetDescription:
             "episodes": len(self.lengths),
             "truncated": self.truncated,
             "cut": self.cut,
+            "no_reward": self.header.get("no_reward", 0),
             "mean_return": mean,
             "normalised": None if mean is None or not self.ends else normalise_return(mean, self.ends),
             "returns": histogram(self.returns.tolist()),
@@ -113,7 +114,8 @@ class DatasetDescription:
         tier = f", {self.header['tier']}" if self.header.get("tier") else ""
         said = [f"{self.file}: {self.transitions:,} transitions of {self.header['spec']['name']}{tier}"]
         cut = f"; {self.cut:,} are cut short, and their returns do not count" if self.cut else ""
-        said.append(f"  episodes   {len(self.lengths):,}, of which {self.truncated:,} end in a truncation{cut}")
+        left = files.no_reward_words(self.header.get("no_reward", 0))
+        said.append(f"  episodes   {len(self.lengths):,}, of which {self.truncated:,} end in a truncation{cut}{left}")
         if len(self.returns):
             low, first, middle, third, high = np.percentile(self.returns, [0, 25, 50, 75, 100])
             bars = sparkline(np.histogram(self.returns, 20)[0].tolist(), 20)
