@@ -30,7 +30,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -71,8 +71,11 @@ class Package(NamedTuple):
 
     def closeness(self, module: str) -> int:
         """Count the leading names that a module shares with the package's modules; 0 for a stranger's module."""
-        targets = (target.partition(":")[0] for table in self.parts.values() for target in table.values())
-        return max(shared_names(module, own) for own in (self.name, *targets))
+        own = [f"{target.partition(':')[0]}." for table in self.parts.values() for target in table.values()]
+        own.append(f"{self.name}.")
+        names = module.split(".")
+        shared = (count for count in range(len(names), 0, -1) if is_start(".".join((*names[:count], "")), own))
+        return next(shared, 0)
 
 
 class Names(NamedTuple):
@@ -82,10 +85,9 @@ class Names(NamedTuple):
     disputed: dict[str, tuple[str, ...]]  # the classes that claim one name, by name
 
 
-def shared_names(one: str, other: str) -> int:
-    """Count the names that two modules share from the outermost package on: 2 for `a.b.c` and `a.b.d`."""
-    pairs = list(zip(one.split("."), other.split("."), strict=False))
-    return next((number for number, (a, b) in enumerate(pairs) if a != b), len(pairs))
+def is_start(names: str, modules: Sequence[str]) -> bool:
+    """Return whether one of some modules begins with these names; each of both ends with a point."""
+    return any(module.startswith(names) for module in modules)
 
 
 @functools.cache

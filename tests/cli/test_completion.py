@@ -1,5 +1,6 @@
 """Completion of the words of the command line, as the shells ask for it."""
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import small
 from forage.cli.completion import SHELLS, candidates
 from forage.cli.entry import COMMANDS
 from forage.config import part_options, registry
+from forage.config.help import declared
 
 # What is typed, and what must be among the candidates.
 LINES = [
@@ -70,6 +72,52 @@ def test_no_jax_is_loaded():
     asked += "candidates('forage train ppo CartPole-v1 --l'); candidates('forage show '); print('jax' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=small.PATIENCE)
     assert result.stdout == "False\n"
+
+
+def test_a_list_of_all_parts_parses_and_imports_none_of_them():
+    asked = """
+import ast, sys
+from forage.cli.completion import candidates
+from forage.config import registry
+from forage.config.help import declared
+ast.parse = None
+found = candidates("forage show ")
+targets = [target for table in registry.tables().values() for target in table.values()]
+parts = {target.partition(":")[0] for target in targets if ".settings:" not in target}
+for target in targets:
+    assert "own_choices" in declared.source(target.partition(":")[0]) or not declared.own_choices(target)
+print(len(set(found) & set(registry.parts("agent"))) > 100, len(parts) > 200, parts & set(sys.modules))
+"""
+    result = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=small.PATIENCE)
+    assert result.stdout == "True True set()\n", result.stderr
+
+
+def test_meanings_are_those_that_python_reads():
+    tables = (*registry.tables().values(), registry.WRAPPERS)
+    targets = {target for table in tables for target in table.values() if not declared.row_of_settings(target)}
+    assert len(targets) > 200
+    for target in targets:
+        module, _, name = target.partition(":")
+        sentence = declared.first_sentence(ast.get_docstring(declared.definition(module, name)))
+        whole = declared.first_sentence(ast.get_docstring(declared.parse_module(module)) or sentence)
+        assert declared.summary(target) == (sentence if sentence.endswith(".") else whole)
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ("'A part.'", "A part."),
+        ('r"""A\\d part."""', "A\\d part."),
+        ('"""A\\x20part."""', "A part."),
+        ('x = """No part."""', ""),
+    ],
+)
+def test_other_docstrings_are_parsed(body, wanted, monkeypatch):
+    text = f'class Other:\n    """No part."""\n\n\nclass Part(dict):  # a note\n    {body}\n'
+    monkeypatch.setattr(declared, "source", lambda module: text)
+    declared.parse_module.cache_clear()
+    assert declared.summary("any:Part") == wanted
+    declared.parse_module.cache_clear()
 
 
 @pytest.fixture

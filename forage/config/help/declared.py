@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import re
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from forage.core.errors import ForageError
 from forage.core.settings import Setting
 
 ROOT = Path(__file__).parents[2]
+QUOTED = r'(?P<raw>r?)"""(?P<text>.*?)"""'
+MODULE, CLASS = (re.compile(head + QUOTED, re.DOTALL) for head in ("", r"(\([^\"']*?\))?:\s+"))
+"""Patterns of a module's docstring, and of a class from the end of its name to its docstring's."""
 
 
 def summary(target: str) -> str:
@@ -23,15 +27,43 @@ def summary(target: str) -> str:
     if row := row_of_settings(target):
         return first_sentence(row.summary)
     module, _, name = target.partition(":")
-    found = definition(module, name)
-    sentence = first_sentence(ast.get_docstring(found) or "" if found else "")
-    return sentence if sentence.endswith(".") else first_sentence(ast.get_docstring(parse_module(module)) or sentence)
+    text = quoted_docstring(module, name)
+    if text is None:
+        found = definition(module, name)
+        text = ast.get_docstring(found) or "" if found else ""
+    sentence = first_sentence(text)
+    if sentence.endswith("."):
+        return sentence
+    text = quoted_docstring(module)
+    return first_sentence((ast.get_docstring(parse_module(module)) if text is None else text) or sentence)
+
+
+def quoted_docstring(module: str, name: str = "") -> str | None:
+    """Return the docstring of a module, or of a class in it, as it stands there; None if only parsing would tell.
+
+    Parsing takes most of the time of a list of all parts, and their docstrings stand in triple quotes.
+    """
+    text = source(module)
+    place = class_place(text, name) if name else 0
+    found = None if place is None else (CLASS if name else MODULE).match(text, place)
+    if found is None or ("\\" in found["text"] and not found["raw"]):
+        return None
+    return inspect.cleandoc(found["text"])
+
+
+def class_place(text: str, name: str) -> int | None:
+    """Return the place behind a class's name in a module's text; None if there is no such class."""
+    places = (f"\n{text}".find(f"\nclass {name}{end}") for end in "(:")
+    return next((place + len(f"class {name}") for place in places if place >= 0), None)
 
 
 def own_choices(target: str) -> str:
     """Return the numbers and rules of a part that are Forage's and not its paper's; empty for other parts."""
     if row := row_of_settings(target):
         return str(row.defaults.get("own_choices", ""))
+    module, _, name = target.partition(":")
+    if "own_choices" not in source(module) and class_place(source(module), name) is not None:
+        return ""
     found = definition(*target.split(":"))
     for node in found.body if isinstance(found, ast.ClassDef) else ():
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "own_choices" and node.value:
