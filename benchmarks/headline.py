@@ -20,6 +20,7 @@ import functools
 import itertools
 import json
 import shlex
+import shutil
 import signal
 import statistics
 import sys
@@ -83,7 +84,8 @@ def made_from(cell: str) -> str:
     """Return what stands for a cell's settings; a cell of others is trained anew."""
     _, arm, _ = parts_of(cell)
     files = [command(DATA) if arm.file else "", CONTENT if cell.startswith("grpo/") else ""]
-    return cells.fingerprint([command(cell), packages(arm.peer), *files])
+    own = [(HERE / arm.environment).read_text()] if arm.environment else []
+    return cells.fingerprint([command(cell), packages(arm.peer), *files, *own])
 
 
 @functools.cache
@@ -122,6 +124,8 @@ def train(cell: str, pythons: dict[str, str], work: Path = WORK, smoke: bool = F
     work.mkdir(parents=True, exist_ok=True)
     if cell.startswith("grpo/"):
         make_files(work / "grpo")
+    if arm.environment:
+        shutil.copy(HERE / arm.environment, work)
     if arm.file and not (work / arm.file).is_file():
         raise FileNotFoundError(f"{work / arm.file} is missing; the cell {DATA} makes it")
     place = f"runs/{cell.replace('/', '-')}-{made_from(cell)}"

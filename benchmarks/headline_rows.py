@@ -15,6 +15,7 @@ class Arm(NamedTuple):
     settings: dict[str, Any] = {}  # of the script
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     file: str = ""  # a file that it reads, made by the cell DATA
+    environment: str = ""  # a file of this folder that its command names; copied to where it is trained
     optional: bool = False  # started only where --only names it in full
     smoke: dict[str, Any] = {}  # words' options, or settings, of --smoke
     too_long: bool = False  # it has no smoke
@@ -77,10 +78,22 @@ PPO with the settings of CleanRL's `ppo_continuous_action.py`, five seeds in eac
 CleanRL's documentation. Environments are of version 4, as there, with a newer MuJoCo. Numbers are means of the last
 100 episodes of training, with sampled actions; CleanRL's deviation is over its three seeds. Networks (64 by 64, apart
 for policy and value) and optimiser (Adam, epsilon 1e-5) are the same. The zoo's number is of one agent with settings
-tuned for the task in version 3, played greedily for 150,000 steps: a mark, and compared with nothing.""",
+tuned for the task in version 3, played greedily for 150,000 steps: a mark, and compared with nothing.
+*forage-limit-as-end* changes one thing: the limit of 1,000 steps is an end, after which nothing is worth anything, as
+CleanRL's script has it (`benchmarks/limits.py`), where Forage goes on with the value of the last state.""",
     {
         f"{task}/forage": Arm(seconds, f"train ppo gymnasium:{name} {AS_CLEANRL}", smoke=PPO_SMOKE)
         for task, (name, _, _, seconds) in ROBOTS.items()
+    }
+    | {
+        f"{task}/forage-limit-as-end": Arm(
+            300,
+            f"train ppo limits.py:{task.replace('-', '_')} {AS_CLEANRL}",
+            environment="limits.py",
+            seeds=(0, 1, 2),
+            smoke=PPO_SMOKE,
+        )
+        for task in ("half-cheetah", "walker2d")
     },
     tuple(
         one
