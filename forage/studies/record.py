@@ -88,7 +88,7 @@ def record(
     policy = load(run.directory, seed, None if actions == RANDOM else actions, checkpoint=checkpoint)
     batch = environments(setup, steps)
     try:
-        played = play_steps(policy, batch, steps, share, start, tell=tell)
+        played = record_steps(policy, batch, steps, share, start, tell=tell)
     finally:
         batch.close()
     source = {
@@ -134,6 +134,13 @@ def environments(setup: RunConfig, steps: int) -> HostEnvironment:
 
 
 def play_steps(
+    policy: Policy, batch: HostEnvironment, steps: int, share: float, start: int
+) -> tuple[Transitions, list[float]]:
+    """Return the transitions of `record_steps`, and the returns of the episodes that are whole."""
+    return record_steps(policy, batch, steps, share, start)[:2]
+
+
+def record_steps(
     policy: Policy,
     batch: HostEnvironment,
     steps: int,

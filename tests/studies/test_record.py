@@ -16,7 +16,7 @@ from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
 from forage.loop.policy import Policy
 from forage.studies.datasets.make import find_lost
-from forage.studies.record import actor, first_returns, play_steps
+from forage.studies.record import actor, first_returns, play_steps, record_steps
 from forage.studies.watch import play_host, play_native
 
 
@@ -78,7 +78,7 @@ def policy():
 
 
 def test_recordings_tell_each_agent_of_a_batch_what_its_steps_paid(policy):
-    transitions, returns, _ = play_steps(policy, OnHost(Corridor(), 2), 16, 0.0, 0)
+    transitions, returns = play_steps(policy, OnHost(Corridor(), 2), 16, 0.0, 0)
     np.testing.assert_array_equal(transitions.action.reshape(4, 4), np.tile([1, 1, 0, 0], (4, 1)))
     assert returns == [2.0] * 4
     first = first_returns(policy, OnHost(Corridor(), 2), 0.0, 0, 10, actor(policy))
@@ -87,7 +87,7 @@ def test_recordings_tell_each_agent_of_a_batch_what_its_steps_paid(policy):
 
 def test_an_episode_that_the_data_set_cuts_is_not_whole(policy):
     """Three environments play four steps each for ten: the third's episode loses its last two."""
-    transitions, returns, _ = play_steps(policy, OnHost(Corridor(), 3), 10, 0.0, 0)
+    transitions, returns = play_steps(policy, OnHost(Corridor(), 3), 10, 0.0, 0)
     assert transitions.lengths.tolist() == [4, 4, 2] and transitions.truncated.tolist() == [False] * 9 + [True]
     assert returns == [2.0, 2.0]
 
@@ -120,7 +120,7 @@ class Rows(HostEnvironment):
         return HostStep(Step(after, after[:, 0], terminated, truncated, {}), self.observe)
 
 
-def play_rows(steps, play=play_steps, rows=Rows):
+def play_rows(steps, play=record_steps, rows=Rows):
     """Record `steps` steps of `Rows` by a policy with actions that need no program."""
     agent = SimpleNamespace(init_hidden=lambda spec: (), return_conditioned=False)
     policy = SimpleNamespace(agent=agent, spec=SimpleNamespace(horizon=3), state=())
@@ -180,7 +180,7 @@ def test_episodes_without_a_reward_are_left_out_and_counted():
     RowsWithoutRewards.without = ((), range(9))
     assert play_rows(0, first_returns, RowsWithoutRewards).tolist() == [1 + 2]
     RowsWithoutRewards.without = (range(9), range(9))
-    for play in (play_steps, first_returns):
+    for play in (record_steps, first_returns):
         with pytest.raises(
             ForageError, match=r"^None of the \d recorded episodes of Rows has a reward, as the rule says"
         ):

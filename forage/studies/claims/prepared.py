@@ -59,5 +59,5 @@ def replay(
     file = run.directory.with_suffix(".npz")
     if not file.exists():
         setup = from_config(run.config, where=run.directory)
-        files.write_data(file, collect_experience(run, setup, steps).transitions, {"spec": run.config["spec"]})
+        files.write_data(file, collect_experience(run, setup, steps)[0], {"spec": run.config["spec"]})
     return str(file)

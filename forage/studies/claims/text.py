@@ -41,7 +41,7 @@ def write_texts(environment: str, options: str, steps: int, temperature: float |
             else:
                 learner = setup.learner()
                 policy = Policy(learner.agent, learner.agent.init(prng.key(seed), setup.spec), setup.spec, True)
-                found = play_steps(policy, batch, steps, 0.0, seed).transitions
+                found, _ = play_steps(policy, batch, steps, 0.0, seed)
         finally:
             batch.close()
         files.write_data(file, found, {"spec": setup.config()["spec"]})

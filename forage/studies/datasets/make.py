@@ -58,7 +58,7 @@ from forage.studies.record import (
     environments_for,
     first_returns,
     header_of,
-    play_steps,
+    record_steps,
 )
 
 TIERS = ("random", "medium", "medium-replay", "expert", "mixed")
@@ -393,7 +393,7 @@ class Makers:
         policy = self.policy(self.manifest.data["policies"]["expert" if who == "random" else who]["step"])
         start = self.start(tier or who, part) + (50 if tier and who == "random" else 0)
         batch, share = self.batch(environments_for(self.setup, steps)), 1.0 if who == "random" else 0.0
-        return play_steps(policy, batch, steps, share, start, self.act(policy))
+        return record_steps(policy, batch, steps, share, start, self.act(policy))
 
     def make_mixed(self, steps: int, part: int) -> PlayedSteps:
         """Play half of the steps at random and half as the expert."""
