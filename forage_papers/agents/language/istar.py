@@ -16,6 +16,7 @@ from forage.core.ports import Metrics
 from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges, check_minibatches
 from forage.core.types import Batch, Clock, Spec
+from forage.nn.language.generate import SharedPrefix
 from forage.nn.language.memory import tree_bytes
 from forage.nn.transformer import Transformer
 from forage.ops.rows import merge_time
@@ -99,7 +100,7 @@ class IStar(GRPO):
         def loss(judge: Transformer, part: Conversations) -> tuple[Float[Array, ""], Metrics]:
             shape = part.rows.wrote.shape[:3]
             flat, old = merge_time(merge_time(part.rows)), merge_time(merge_time(part.old))
-            paid = self.turn_rewards(judge, after, flat, old).reshape(shape)
+            paid = self.turn_rewards(judge, after, flat, old, self.whole_groups).reshape(shape)
             there = part.rows.wrote.any(-1)
             value = jnp.where(there, paid, 0.0).sum(2) / jnp.maximum(there.sum(2), 1)
             found, pairs = paired_preference(value, part.right)
@@ -109,16 +110,25 @@ class IStar(GRPO):
         judge, said = learn_second(self, state.kept, loss, items, rate, self.updates, jax.random.fold_in(key, 3))
         return after._replace(kept=judge), metrics | said, size
 
+    @property
+    def whole_groups(self) -> SharedPrefix:
+        """Return the prefix that rows of whole groups share, a conversation's turns one after another."""
+        turns = self.rollout_length
+        return SharedPrefix(turns=turns, by_turn=False) if turns > 1 else SharedPrefix(prompts=self.group_size)
+
     def turn_rewards(
-        self, judge: Transformer, state: Any, rows: AnswerRows, old: Float[Array, "row new"]
+        self, judge: Transformer, state: Any, rows: AnswerRows, old: Float[Array, "row new"], together: SharedPrefix
     ) -> Float[Array, " row"]:
-        """Return the reward of each turn by the process reward model."""
-        now = self.score_tokens(judge, state, rows)[0]
+        """Return the reward of each turn by the process reward model. `together`: as in `score_tokens`."""
+        now = self.score_tokens(judge, state, rows, together)[0]
         return self.beta * sequence_sum(now - old, rows.wrote)
 
     def with_log_probabilities(self, state: Any, lesson: LossInputs) -> LossInputs:
         """Return the lesson with log-probabilities, and the reward of each turn as `more`."""
-        pay = lambda rows: self.turn_rewards(state.kept.weights, state, rows, rows.sampled)  # noqa: E731
+
+        def pay(rows: AnswerRows) -> Float[Array, " row"]:
+            return self.turn_rewards(state.kept.weights, state, rows, rows.sampled, self.shared_prefix(rows))
+
         return super().with_log_probabilities(state, lesson._replace(more=self.map_rows(pay, lesson.rows)))
 
     def assign_credit(self, batch: Batch, lesson: LossInputs, reward: Float[Array, "group answer"]) -> LossInputs:

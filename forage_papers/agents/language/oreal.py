@@ -117,7 +117,8 @@ class OREAL(GRPO):
 
     def judge_tokens(self, judge: Critic, rows: AnswerRows) -> Float[Array, "row new"]:
         """Return the score before each token that was written, in float32."""
-        return self.compute_hidden(judge.network, rows).astype(jnp.float32) @ judge.head
+        hidden = self.compute_hidden(judge.network, rows, self.shared_prefix(rows))
+        return hidden.astype(jnp.float32) @ judge.head
 
     def with_log_probabilities(self, state: Any, lesson: LossInputs) -> LossInputs:
         """Return the lesson with log-probabilities, and the score of each token as `more`."""

@@ -123,11 +123,17 @@ class CodeRL(WithReferences):
 
     def outcome_logits(self, critic: Critic, rows: AnswerRows) -> Float[Array, "row new outcome"]:
         """Return the critic's outputs before each token that was written, in float32."""
-        return self.compute_hidden(critic.network, rows).astype(jnp.float32) @ critic.head.T
+        hidden = self.compute_hidden(critic.network, rows, self.shared_prefix(rows))
+        return hidden.astype(jnp.float32) @ critic.head.T
 
     def with_log_probabilities(self, state: Any, lesson: LossInputs) -> LossInputs:
-        """Return the lesson with log-probabilities, and the critic's chance of each outcome in `more`."""
-        chance = self.map_rows(lambda rows: jax.nn.softmax(self.outcome_logits(state.kept.weights, rows)), lesson.rows)
+        """Return the lesson with log-probabilities, and the critic's chance of each outcome in `more`.
+
+        That is 0 for the references, which are not weighed by it.
+        """
+        answers = jax.tree.map(lambda x: x[: self.num_envs], lesson.rows)
+        chance = self.map_rows(lambda rows: jax.nn.softmax(self.outcome_logits(state.kept.weights, rows)), answers)
+        chance = jnp.pad(chance, ((0, len(lesson.weight) - self.num_envs), (0, 0), (0, 0)))
         return super().with_log_probabilities(state, lesson._replace(more=(lesson.more, chance)))
 
     def assign_credit(self, batch: Batch, lesson: LossInputs, reward: Float[Array, "group answer"]) -> LossInputs:
