@@ -142,9 +142,11 @@ SAC with the settings of its paper's table 1, five seeds, beside SBX at the same
 layers of 256 units, a learning rate of 3e-4, batches of 256, one update a step after 10,000 random steps. Both are
 evaluated greedily, ten episodes every 10,000 steps, in HalfCheetah-v5, which differs from version 4 in the names of
 its infos alone: from the same seed and actions both give the same observations and rewards. The published curve (ten
-seeds, version 4) comes without its settings; at step 16,666 it is where updates must have begun before step 10,000.
-*forage-start-2500* and *forage-half-entropy* change one thing each: the number of random steps, and the entropy that
-is aimed at (-0.5 for each number of an action, as jaxrl has it, in place of -1).""",
+seeds, version 4) comes without its settings. Its points are those at which CrossQ's authors evaluate (`train.py` of
+adityab/CrossQ: five million steps in 300 parts), whose SAC has a learning rate of 1e-3 and 5,000 random steps
+(`slurm/submit_everything.sh`): *forage-as-crossq* has both, and one episode an evaluation there is ten here.
+*forage-start-2500* and *forage-half-entropy* were tried before that was found, and change one thing each: the number of
+random steps, and the entropy that is aimed at (-0.5 for each number of an action, as jaxrl has it, in place of -1).""",
     {
         "half-cheetah/forage": Arm(
             700, f"train sac gymnasium:HalfCheetah-v5 --learning-starts 10000 {SAC_WORDS}", smoke=SAC_SMOKE
@@ -155,6 +157,11 @@ is aimed at (-0.5 for each number of an action, as jaxrl has it, in place of -1)
             script="sbx_.py",
             settings=SBX_SAC,
             smoke={"steps": 300, "evaluation_every": 150, "evaluation_episodes": 1, "learning_starts": 100},
+        ),
+        "half-cheetah/forage-as-crossq": Arm(
+            500,
+            f"train sac gymnasium:HalfCheetah-v5 --learning-starts 5000 --learning-rate 1e-3 {SAC_WORDS}",
+            smoke=SAC_SMOKE,
         ),
         "half-cheetah/forage-start-2500": Arm(
             800,
