@@ -93,6 +93,23 @@ def test_temporary_arrays_are_not_cleared_at_every_call(imported, size, shared):
     assert (ran.stderr.count("Arena") == 1) is shared  # programs of other agents have an arena of their own
 
 
+ARENAS_OF_A_RUN = """
+import ctypes, jax
+from forage.config.resolve import resolve
+
+resolve("grpo", "text:addition", steps=64, seeds=[0])
+jax.devices()
+ctypes.CDLL(None).malloc_stats()
+"""
+
+
+@KEEPS
+def test_a_language_agent_has_one_arena_from_its_first_program_on():
+    """A thread with an arena before its import would leave XLA's threads to take turns between two."""
+    ran = subprocess.run([sys.executable, "-c", ARENAS_OF_A_RUN], capture_output=True, text=True, check=True)
+    assert ran.stderr.count("Arena") == 1
+
+
 class TracedPPO(PPO):
     """Records each trace."""
 
