@@ -42,6 +42,7 @@ import jax  # noqa: E402
 import jaxtyping  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
+from jax._src import compiler  # noqa: E402
 from jax._src.interpreters import mlir  # noqa: E402
 from jaxlib.mlir import ir  # noqa: E402
 
@@ -52,6 +53,7 @@ if os.environ.get("FORAGE_TEST_SHAPES"):
     ]
     jaxtyping.install_import_hook(checked, "beartype.beartype")
 
+from program_helpers import keep_last_programs  # noqa: E402
 from small import program_of  # noqa: E402
 
 from forage.core import compiling  # noqa: E402
@@ -80,6 +82,10 @@ def share_contexts(make, number=100):
 # A private function of JAX: a release without it makes a context for every program, and is as right.
 if hasattr(mlir, "make_ir_context") and not os.environ.get("FORAGE_TEST_AS_USED"):
     mlir.make_ir_context = share_contexts(mlir.make_ir_context)
+
+# These are private, too. Without them each program is compiled or read from the disk.
+if hasattr(compiler, "_cache_read") and hasattr(compiler, "_cache_write"):
+    compiler._cache_read, compiler._cache_write = keep_last_programs(compiler._cache_read, compiler._cache_write)
 
 BEGAN, MINUTES = time.monotonic(), float(os.environ.get("FORAGE_TEST_MINUTES", "inf"))
 

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
+from numpy_helpers import NotInNumPy, evaluate
 
 from forage.config.resolve import from_config
 from forage.core import checkpoint
@@ -102,12 +103,24 @@ def program_of(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compute(function: Callable[..., Any], *arguments: Any) -> Any:
-    """`function(*arguments)` from one program, in NumPy: op by op, every operation of it and after it is compiled."""
+    """Return `function(*arguments)` by NumPy and in NumPy. Op by op, JAX would compile every operation of it."""
+    program = shared_program(function)
     try:
-        program = program_of(function)
+        return evaluate(program, *arguments)
+    except NotInNumPy:
+        return jax.device_get(program(*arguments))
+
+
+def compute_exactly(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return `function(*arguments)` in NumPy from one program of XLA, for tests of its last digits."""
+    return jax.device_get(shared_program(function)(*arguments))
+
+
+def shared_program(function: Callable[..., Any]) -> Callable[..., Any]:
+    try:
+        return program_of(function)
     except TypeError:  # the method of a part with arrays, which have no hash
-        program = jax.jit(lambda *a: function(*a))
-    return jax.device_get(program(*arguments))
+        return jax.jit(lambda *a: function(*a))
 
 
 def zeros(make: Callable[[], Any]) -> Any:
@@ -122,8 +135,12 @@ def first_state(agent: Any, spec: Spec) -> Any:
 
 
 def at_once(make: Callable[[], Any]) -> Any:
-    """Return the result of `make`, on the device and from one program."""
-    return jax.jit(make)()
+    """Return the result of `make` on the device, without a program for each of its operations."""
+    program = jax.jit(make)
+    try:
+        return jax.device_put(evaluate(program))
+    except NotInNumPy:
+        return program()
 
 
 def keep_compiled() -> None:
