@@ -152,12 +152,13 @@ def phased_commands(cache: Path) -> dict[str, list[str]]:
     one = ["--seeds", "1", "--quiet"]
     return trainers(cache) | {
         "forage, DQN, CartPole-v1, 20k": [*FORAGE, "train", "dqn", "CartPole-v1", "--steps", "20k", *one],
-        "forage, SAC, HalfCheetah-v5, 10k": [*FORAGE, "train", "sac", HALF_CHEETAH, "--steps", "10k", *one],
+        "forage, SAC, HalfCheetah-v5, 10k": [*FORAGE, "train", "sac", HALF_CHEETAH, *AS_SBX, *one],
         "sbx, SAC, HalfCheetah-v5, 10k": [python, script, "sac-halfcheetah", settings],
     }
 
 
 HALF_CHEETAH = "gymnasium:HalfCheetah-v5"
+AS_SBX = ["--steps", "10k", "--learning-starts", "1000", "--evaluation-episodes", "3", "--evaluation-actions", "greedy"]
 
 
 def measure_phases(cache: Path, only: str) -> dict[str, dict[str, Any]]:
