@@ -16,6 +16,7 @@ import scipy.special
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from forage.core import prng
+from forage.loop.plain import OPERATIONS
 
 LIMIT = 30_000  # operations, from which on XLA is quicker
 LOOP = 100  # turns of a loop of unknown length, for an estimate
@@ -251,6 +252,26 @@ def beyond_end(dtype: np.dtype) -> Any:
     return np.nan
 
 
+def first_corner(
+    shape: Sequence[int],
+    sizes: Sequence[int],
+    indices: np.ndarray,
+    axes: Sequence[int],
+    at: tuple[int, ...],
+    batching: Sequence[tuple[int, int]],
+) -> tuple[list[int], bool]:
+    """Return the first place of a window of these sizes in an array, and whether all of it is within the array.
+
+    `indices` go along `axes` of the array. `batching`: its axes that go with an axis of the place `at` in the indices.
+    """
+    start = [0] * len(shape)
+    for axis, index in zip(axes, indices, strict=True):
+        start[axis] = int(index)
+    for axis, other in batching:
+        start[axis] = at[other]
+    return start, all(0 <= s <= whole - size for s, size, whole in zip(start, sizes, shape, strict=True))
+
+
 def gather(x: np.ndarray, indices: np.ndarray, **params: Any) -> np.ndarray:
     numbers, sizes, mode = params["dimension_numbers"], params["slice_sizes"], params["mode"]
     batch = indices.shape[:-1]
@@ -260,13 +281,9 @@ def gather(x: np.ndarray, indices: np.ndarray, **params: Any) -> np.ndarray:
     dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     offset = [size for axis, size in enumerate(sizes) if axis not in dropped]
     result = np.empty((*batch, *offset), x.dtype)
+    batching = tuple(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True))
     for at in np.ndindex(*batch):
-        start = [0] * x.ndim
-        for axis, index in zip(numbers.start_index_map, indices[at], strict=True):
-            start[axis] = int(index)
-        for axis, other in zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True):
-            start[axis] = at[other]
-        inside = all(0 <= s <= whole - size for s, size, whole in zip(start, sizes, x.shape, strict=True))
+        start, inside = first_corner(x.shape, sizes, indices[at], numbers.start_index_map, at, batching)
         lost = not inside and mode == jax.lax.GatherScatterMode.FILL_OR_DROP
         result[at] = fill if lost else x[window(x.shape, start, sizes)].reshape(offset)
     axes = [axis for axis in range(result.ndim) if axis not in numbers.offset_dims]
@@ -286,13 +303,10 @@ def scatter(combine: Callable[..., Any]) -> Callable[..., Any]:
             (*numbers.inserted_window_dims, *numbers.operand_batching_dims),
         )
         sizes = [1 if axis in inserted else next(rest) for axis in range(x.ndim)]
+        batching = tuple(zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True))
+        onto = numbers.scatter_dims_to_operand_dims
         for at in np.ndindex(*batch):
-            start = [0] * x.ndim
-            for axis, index in zip(numbers.scatter_dims_to_operand_dims, indices[at], strict=True):
-                start[axis] = int(index)
-            for axis, other in zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True):
-                start[axis] = at[other]
-            inside = all(0 <= s <= whole - size for s, size, whole in zip(start, sizes, x.shape, strict=True))
+            start, inside = first_corner(x.shape, sizes, indices[at], onto, at, batching)
             if inside or mode == jax.lax.GatherScatterMode.CLIP:
                 where = window(x.shape, start, sizes)
                 result[where] = combine(result[where], updates[at].reshape(sizes))
@@ -352,36 +366,22 @@ CALLS: dict[str, Callable[..., Any]] = {
     "threefry2x32": lambda first, second, high, low: list(prng.threefry((first, second), high, low, prng.mix)),
     "split": lambda x, *, sizes, axis: np.split(x, np.cumsum(sizes)[:-1], axis),
 }
+ARITHMETIC = ("add", "sub", "mul", "max", "min", "neg", "abs", "sign", "floor", "square", "sqrt", "pow")
+CURVES = ("exp", "expm1", "log", "log1p", "tanh")
+LOGIC = ("and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "is_finite")
 PLAIN: dict[str, Callable[..., Any]] = {
-    **{name: getattr(np, name) for name in ("sign", "floor", "ceil", "exp", "exp2", "log", "log1p", "expm1", "tanh")},
-    **{name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "sqrt", "cbrt", "abs", "square")},
-    "add": np.add,
+    **{name: OPERATIONS[name] for name in (*ARITHMETIC, *CURVES, *LOGIC)},  # as in policies that were exported
+    **{name: getattr(np, name) for name in ("ceil", "exp2", "sin", "cos", "tan", "sinh", "cosh", "cbrt")},
     "add_any": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
     "div": divide,
     "rem": np.fmod,
-    "max": np.maximum,
-    "min": np.minimum,
-    "neg": np.negative,
-    "pow": np.power,
     "atan2": np.arctan2,
     "asin": np.arcsin,
     "acos": np.arccos,
     "atan": np.arctan,
     "atanh": np.arctanh,
     "asinh": np.arcsinh,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
     "xor": np.bitwise_xor,
-    "not": np.bitwise_not,
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "is_finite": np.isfinite,
     "nextafter": np.nextafter,
     "erf": scipy.special.erf,
     "erfc": scipy.special.erfc,
