@@ -23,30 +23,31 @@ class Field:
     name: str
     type: Any
     default: Any
-    help: str
+    part: type  # the class that has it
 
     @property
     def required(self) -> bool:
         return self.default is dataclasses.MISSING
 
+    @property
+    def help(self) -> str:
+        """The meaning, from the comment behind the field; without one, from `MEANINGS`, as in every other part.
+
+        The source is read when this is asked for: that takes a tenth of a second, and training needs no meaning.
+        """
+        written = (field_comments(base).get(self.name) for base in self.part.__mro__ if dataclasses.is_dataclass(base))
+        return next((words for words in written if words), "") or meaning_of(self.name, self.part.__module__)
+
 
 def fields(cls: type) -> list[Field]:
-    """Return the hyper-parameters of a part: its dataclass fields, each explained by the comment behind it.
-
-    A name without a comment means what `MEANINGS` says, as in every other part.
-    """
-    comments: dict[str, str] = {}
-    for base in reversed(cls.__mro__):
-        if dataclasses.is_dataclass(base):
-            comments |= field_comments(base)
+    """Return the hyper-parameters of a part: its dataclass fields."""
     hints = typing.get_type_hints(cls)
     result = []
     for field in dataclasses.fields(cls):
         default = field.default
         if default is dataclasses.MISSING and field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
-        words = comments.get(field.name) or meaning_of(field.name, cls.__module__)
-        result.append(Field(field.name, hints.get(field.name, Any), default, words))
+        result.append(Field(field.name, hints.get(field.name, Any), default, cls))
     return result
 
 

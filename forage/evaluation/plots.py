@@ -233,7 +233,8 @@ def label_ends(figure: Figure, axes: Axes, labels: list[tuple[str, float, str, s
         look = {"color": color, "fontsize": 9, "fontweight": weight, "va": "center"}
         place = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "annotation_clip": False}
         texts.append(axes.annotate(text, (1, height), (7, 0), **place, **look))
-    figure.draw_without_rendering()  # settles the layout, and with it how many points apart two heights are
+    if (layout := figure.get_layout_engine()) is not None:
+        layout.execute(figure)  # it settles how many points apart two heights are
     axes_height = axes.get_window_extent().height * 72 / figure.dpi
     places = axes.transScale + axes.transLimits  # from data to shares of the axes, also where a scale is logarithmic
     heights = places.transform([(axes.get_xlim()[1], text.xy[1]) for text in texts])[:, 1] * axes_height

@@ -203,12 +203,19 @@ def named_files(config: Any) -> Iterator[str]:
             yield str(path)
 
 
+@functools.cache
+def real_folder(folder: str) -> str:
+    """Return the path of a folder without links."""
+    return os.path.realpath(folder)
+
+
 def file_of(module: Any) -> Path | None:
     """Return the file of a module of the user; `None` if it is installed, part of Python or the script itself."""
     file, name = getattr(module, "__file__", None), getattr(module, "__name__", "")
     if not isinstance(file, str) or not file.endswith(".py") or name == "__main__":
         return None
-    path = os.path.realpath(file)  # by text, as paths of a thousand modules take a tenth of a second as objects
+    folder, name_there = os.path.split(file)  # by text and by folder: there are a thousand modules
+    path = os.path.realpath(file) if os.path.islink(file) else os.path.join(real_folder(folder), name_there)
     installed = {"site-packages", "dist-packages"} & set(path.split(os.sep)) or path.startswith(INSTALLED)
     return None if installed and not name.startswith(FILE) else Path(path)
 

@@ -1,12 +1,13 @@
 """Help, lists and completion answer before anything slow is imported."""
 
+import gc
 import subprocess
 import sys
 
 import pytest
 import small
 
-from forage.cli.entry import COMMANDS
+from forage.cli.entry import COMMANDS, main
 
 SLOW = ("jax", "scipy", "matplotlib", "gymnasium")
 HELP = [["--help"], *([command, "--help"] for command in COMMANDS)]
@@ -65,3 +66,16 @@ def test_help_loads_no_tables():
     assert "forage.cli.entry" in loaded, result.stderr
     tables = [name for name in loaded if name.startswith(("forage.config", "forage.agents", "forage.environments"))]
     assert not tables + [name for name in ("jax", "numpy", "json", "inspect", "hashlib") if name in loaded]
+
+
+def test_a_process_of_its_own_collects_garbage_seldom(monkeypatch, capsys):
+    """And not that of a program which calls the command as a function."""
+    set_to, at_end = [], []
+    monkeypatch.setattr("gc.set_threshold", lambda *numbers: set_to.append(numbers))
+    monkeypatch.setattr("atexit.register", at_end.append)
+    monkeypatch.setattr(sys, "argv", ["forage", "--version"])
+    for words, expected in ((["--version"], ([], [])), (None, ([(20_000,)], [gc.freeze]))):
+        with pytest.raises(SystemExit):
+            main(words)
+        assert (set_to, at_end) == expected
+    capsys.readouterr()

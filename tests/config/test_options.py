@@ -33,6 +33,16 @@ def test_every_option_has_a_meaning(port, name):
         assert first not in ("of", "or", "else", "likewise"), f"{option.name} of {name}: {option.help}"
 
 
+def test_sources_are_read_for_meanings_alone(monkeypatch):
+    def refuse(cls):
+        raise AssertionError(f"the source of {cls.__name__} was read")
+
+    monkeypatch.setattr(part_options, "field_comments", refuse)
+    option = options_of("agent", "ppo")[0]
+    with pytest.raises(AssertionError, match="was read"):
+        _ = option.help
+
+
 @pytest.mark.parametrize("name", registry.WRAPPERS)
 def test_every_option_of_a_wrapper_has_a_meaning(name):
     for option in registry.wrapper_fields(registry.wrapper_class(name)):

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import types
 
 import pytest
 import small
@@ -10,7 +11,7 @@ from forage.config.resolve import resolve
 from forage.core.loading import load_class
 from forage.core.types import ForageError
 from forage.runs import training
-from forage.runs.provenance import changed_code, named_files, own_code
+from forage.runs.provenance import changed_code, file_of, named_files, own_code
 from forage.runs.run import Run
 
 small.keep_compiled()
@@ -79,3 +80,17 @@ def test_a_change_between_sittings_is_said(folder, tmp_path, capsys):
         training.resume(run.directory, steps=64, display="quiet")
     training.resume(run.directory, steps=64, display="quiet", anyway=True)
     assert Run(run.directory).history[-1]["versions"] == "another line.py"
+
+
+def test_links_lead_to_the_file_that_counts(tmp_path):
+    """Code installed as a link to one's own counts as one's own, and a link to installed code does not."""
+    own, installed = tmp_path / "own", tmp_path / "site-packages"
+    for folder in (own, installed):
+        folder.mkdir()
+        (folder / "code.py").touch()
+    (installed / "linked.py").symlink_to(own / "code.py")
+    (installed / "package").symlink_to(own)
+    (own / "linked.py").symlink_to(installed / "code.py")
+    places = installed / "linked.py", installed / "package" / "code.py", own / "linked.py", installed / "code.py"
+    found = [file_of(types.SimpleNamespace(__name__="code", __file__=str(place))) for place in places]
+    assert found == [(own / "code.py").resolve()] * 2 + [None] * 2

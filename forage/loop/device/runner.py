@@ -188,6 +188,8 @@ class DeviceRunner:
 
     def _in_place(self, state: DeviceState) -> DeviceState:
         """JAX spreads arrays without entries over devices as it likes, and then will not have them back so."""
+        if len(self.devices) == 1:
+            return state
         return jax.tree.map(lambda x, to: x if x.size else mesh.put(x, to), state, self._placements(state))
 
     def prepare(self, episodes: int, max_steps: int, soon: bool = False) -> None:
