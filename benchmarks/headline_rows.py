@@ -242,6 +242,11 @@ PQN = (
     "--num-envs 128 --rollout-length 32 --epochs 2 --minibatches 32 --learning-rate 5e-4 --trace-lambda 0.65 "
     "--discount 0.99 --max-gradient-norm 10 --behaviour epsilon-greedy --behaviour.end 0.05 --behaviour.fraction 0.1"
 )
+AS_GYMNAX = (
+    "--num-envs 64 --rollout-length 128 --epochs 4 --minibatches 8 --learning-rate 5e-4 --final-learning-rate 1 "
+    "--discount 0.999 --gae-lambda 0.95 --clip 0.2 --clip-value true --entropy-coefficient 0.01 "
+    "--value-coefficient 0.5 --max-gradient-norm 0.5 --hidden-sizes 256,256 --activation relu"
+)
 MINATAR_SMOKE = {"--steps": 16_384, "--evaluation-episodes": 2}
 MINATAR = Row(
     "MinAtar Breakout, ten million steps",
@@ -250,8 +255,11 @@ PPO as `forage train ppo minatar:Breakout` has it and PQN with its authors' sett
 of mttga/purejaxql), three seeds each. Published are few numbers: gymnax names the return of one checkpoint of PPO
 after ten million steps, and the curve of Pgx's example of PPO, which goes on to 50 at twenty million, was read from
 its picture (README of examples/minatar-ppo) at 5 and 10 million. The authors of PQN show curves for MinAtar and no
-table. Breakout here is that of the MinAtar package, sticky actions and all six actions included; gymnax and Pgx
-have the three that matter.""",
+table. Breakout has the three actions that matter, as in gymnax and Pgx, and like Pgx and the MinAtar package repeats
+an action with a chance of 0.1; gymnax never does, and ends an episode after 1,000 steps. *forage-as-gymnax* is PPO in
+Breakout as gymnax has it (`benchmarks/as_gymnax.py`) with the settings of its checkpoint (`agents/Breakout-MinAtar/
+ppo.yaml` of RobertTLange/gymnax-blines at 15b76af): a discount of 0.999, a constant learning rate of 5e-4 and two
+layers of 256 units in place of a convolution.""",
     {
         "breakout/forage-ppo": Arm(
             1500,
@@ -265,6 +273,14 @@ have the three that matter.""",
             seeds=(0, 1, 2),
             smoke=MINATAR_SMOKE,
         ),
+        "breakout/forage-as-gymnax": Arm(
+            900,
+            f"train ppo as_gymnax.py:FlatBreakout --steps 10M {AS_GYMNAX} --evaluation-actions sampled "
+            "--evaluation-episodes 100",
+            environment="as_gymnax.py",
+            seeds=(0, 1, 2),
+            smoke=MINATAR_SMOKE,
+        ),
     },
     (
         Published(
@@ -274,7 +290,7 @@ have the three that matter.""",
             "README.md of RobertTLange/gymnax at 086ad95",
             mean=28.0,
             steps=10_000_000,
-            beside=("forage-ppo",),
+            beside=("forage-ppo", "forage-as-gymnax"),
         ),
         Published(
             "breakout",
@@ -285,7 +301,7 @@ have the three that matter.""",
             beside=("forage-ppo",),
         ),
     ),
-    evaluation="100 episodes after training, PPO's with sampled actions and PQN's greedily",
+    evaluation="100 episodes after training, those of PPO with sampled actions and those of PQN greedy",
 )
 
 # Row 5
