@@ -81,12 +81,13 @@ class Snapshot:
         self._reaches: dict[str, Reach] = {}
 
     def load(self, modules: Iterable[str]) -> None:
-        """Read the files of these modules at once; one by one takes a process each."""
-        self._load({self.blobs[module] for module in modules})
+        """Read the files of these modules."""
+        self._load(self.blobs[module] for module in modules)
 
     def _load(self, blobs: Iterable[str]) -> None:
-        if wanted := sorted({blob for blob in blobs if blob not in TEXTS}):
-            TEXTS.update(self._read(wanted))
+        """Read all files of the snapshot at once if one of these is unread: each call takes a process."""
+        if not all(blob in TEXTS for blob in blobs):
+            TEXTS.update(self._read(sorted({*self.blobs.values(), *self.tables.values()} - TEXTS.keys())))
 
     @functools.cached_property
     def claim_rows(self) -> dict[str, Place]:
@@ -645,20 +646,38 @@ def target_of(snapshot: Snapshot, module: str, name: str) -> str:
 
 def referred_names(snapshot: Snapshot, module: str, node: ast.AST) -> list[str]:
     """Return `module:name` of the definitions that a piece of source refers to: by name, and parts in strings."""
-    strings = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-    named = [snapshot.part_targets[string] for string in strings if string in snapshot.part_targets]
+    named = [snapshot.part_targets[string] for string in words_in(node).strings if string in snapshot.part_targets]
     return [*names_in(snapshot, module, node), *named]
 
 
 def names_in(snapshot: Snapshot, module: str, node: ast.AST) -> list[str]:
     """Return `module:name` of all names that a piece of source reads."""
     found = []
-    for one in ast.walk(node):
-        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load):
-            found.append(target_of(snapshot, module, one.id))
-        elif isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name):  # such as `files.write_data`
-            found.append(f"{target_of(snapshot, module, one.value.id).replace(':', '.')}:{one.attr}")
+    for name, attribute in words_in(node).names:
+        target = target_of(snapshot, module, name)
+        found.append(f"{target.replace(':', '.')}:{attribute}" if attribute else target)
     return [target for target in found if target]
+
+
+class Words(NamedTuple):
+    """The strings in a piece of source, and the names that it reads, each with an attribute that it takes of it."""
+
+    strings: list[str]
+    names: list[tuple[str, str]]  # `files.write_data` is `files` with `write_data`, and `files` with none
+
+
+@functools.cache
+def words_in(node: ast.AST) -> Words:
+    """Return the words of a piece of source; most pieces are the same in many commits."""
+    found = Words([], [])
+    for one in ast.walk(node):
+        if isinstance(one, ast.Constant) and isinstance(one.value, str):
+            found.strings.append(one.value)
+        elif isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load):
+            found.names.append((one.id, ""))
+        elif isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name):
+            found.names.append((one.value.id, one.attr))
+    return found
 
 
 def defaults(node: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
@@ -670,8 +689,9 @@ def defaults(node: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
     )
 
 
+@functools.cache
 def without_words(node: ast.AST) -> str:
-    """Return a piece of source without docstrings and types."""
+    """Return a piece of source without docstrings and types; most pieces are the same in many commits."""
     if isinstance(node, ast.expr):
         return ast.dump(node)
     node = copy.deepcopy(node)
