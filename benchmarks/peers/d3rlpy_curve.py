@@ -37,13 +37,16 @@ def read_episodes(file: str) -> d3rlpy.dataset.MDPDataset:
 
 
 def make_learner(settings: dict[str, Any], data: d3rlpy.dataset.MDPDataset) -> Any:
-    """Return the algorithm with d3rlpy's defaults; TD3+BC sees standardised observations, as in its paper."""
+    """Return the algorithm with d3rlpy's defaults, but for two that its own reproductions change as well.
+
+    TD3+BC sees standardised observations, and CQL's weight is constant.
+    """
     encoder = VectorEncoderFactory([256, 256])
     both = {"actor_encoder_factory": encoder, "critic_encoder_factory": encoder, "batch_size": 256, "gamma": 0.99}
     made = {
         "iql": lambda: d3rlpy.algos.IQLConfig(value_encoder_factory=encoder, **both),
         "td3-bc": lambda: d3rlpy.algos.TD3PlusBCConfig(observation_scaler=StandardObservationScaler(), **both),
-        "cql": lambda: d3rlpy.algos.CQLConfig(**both),
+        "cql": lambda: d3rlpy.algos.CQLConfig(alpha_learning_rate=0.0, **both),
     }
     agent = made[settings["algorithm"]]().create(device="cpu:0")
     agent.build_with_dataset(data)
