@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forage.evaluation.look import DASHES, INK, PALETTE, QUIET, caption, sheet, style
-from forage.evaluation.plots import BANDED, Run, draw_finals, draw_run
+from forage.evaluation.plots import BANDED, Run, draw_finals, draw_run, finals_caption
 from forage.evaluation.statistics import FEW, Ends, Score
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def draw_panels(
     places = figure.subplots(down, across, squeeze=False).ravel()
     looks = line_looks([label for panel in panels for label, _, _ in panel.runs])
     lines: dict[str, Artist] = {}
+    cut = False
     for axes, panel in zip(places, panels, strict=False):
         for label, steps, values in panel.runs:
             before = len(axes.lines)
@@ -49,7 +50,8 @@ def draw_panels(
             if len(axes.lines) > before:
                 lines.setdefault(label, axes.lines[before])
         labels = [label for label, _, _ in panel.runs]
-        draw_finals(axes, [(step, one, looks[labels[number]]["color"]) for number, step, one in panel.finals])
+        finals = [(step, one, looks[labels[number]]["color"]) for number, step, one in panel.finals]
+        cut = draw_finals(axes, finals) or cut
         style(axes, panel.ylabel, panel.xlabel)
         axes.set_xlim(left=0)
         axes.set_title(panel.title, loc="left", color=INK, fontsize=9.5)
@@ -62,7 +64,7 @@ def draw_panels(
         where = "outside right upper" if title else "outside upper left"  # the caption is below, a title above
         figure.legend(list(lines.values()), list(lines), loc=where, **look | ({"ncols": 1} if title else {}))
     said = seeds_caption([len(values) for panel in panels for _, _, values in panel.runs])
-    said += "; diamond: final evaluation" if any(panel.finals for panel in panels) else ""
+    said += f"\n{finals_caption(cut)}" if any(panel.finals for panel in panels) else ""
     figure.supxlabel(said, x=0.01, ha="left", color=QUIET, fontsize=8.5)
     return figure
 

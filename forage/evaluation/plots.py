@@ -171,7 +171,7 @@ def _figure(
         few = "(Student's below five seeds, none below three) " if min(seeds) < FEW else ""
         said = [caption(seeds, f"{few}shaded{thin}", confidence)]
     if finals:
-        said.append(f"diamond: final evaluation{', whose interval goes on beyond the picture' if cut else ''}")
+        said.append(finals_caption(cut))
     head(axes, title, said)
     label_ends(figure, axes, [entry for entry in labels if entry[0]])
     return figure
@@ -213,13 +213,20 @@ def draw_finals(axes: Axes, finals: Sequence[tuple[float, Score, str]]) -> bool:
         look: dict[str, Any] = {"markersize": 6, "markeredgecolor": "white", "zorder": 6, "clip_on": False}
         axes.plot([step], [one.value], "D", color=color, **look)
     drawn = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.lines] or [np.zeros(0)])
-    cut = bool(finals) and keep_in_view(axes, drawn, [*axes.dataLim.intervaly, *ends_of([one for _, one, _ in finals])])
+    known = [end for end in ends_of([one for _, one, _ in finals]) if end is not None and math.isfinite(end)]
+    if finals:
+        keep_in_view(axes, drawn, [*axes.dataLim.intervaly, *known])
     bottom, top = axes.get_ylim()
     for step, one, color in finals:
         if one.low is not None and one.high is not None:  # not clipped: at the right end half a line is outside
             ends = [max(one.low, bottom), min(one.high, top)]
             axes.plot([step] * 2, ends, color=color, linewidth=1.6, zorder=5, clip_on=False)
-    return cut
+    return any(not bottom <= end <= top for end in known)
+
+
+def finals_caption(cut: bool) -> str:
+    """Explain the diamonds. `cut`: an interval goes beyond the picture."""
+    return f"diamond: final evaluation{', whose interval goes on beyond the picture' if cut else ''}"
 
 
 def label_ends(figure: Figure, axes: Axes, labels: list[tuple[str, float, str, str]]) -> None:

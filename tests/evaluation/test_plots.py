@@ -15,11 +15,12 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
 from forage.core.types import ForageError
-from forage.evaluation import look, plots
+from forage.evaluation import look, panels, plots
 from forage.evaluation.statistics import Score
 from forage.evaluation.sweep_plot import draw_sweep_scores
 
 NAN = np.nan
+BEYOND = ", whose interval goes on beyond the picture"
 STEPS = np.array([100_000, 200_000, 300_000])
 FIVE = np.array([[0.0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5], [40, 50, 60]])  # middle three: mean 2, 3, 4
 
@@ -122,6 +123,26 @@ def test_an_interval_far_wider_than_the_curve_does_not_flatten_it():
     assert first.startswith("mean of 3 seeds") and second.endswith("goes on beyond the picture")
     figure.draw_without_rendering()
     assert axes.texts[0].get_window_extent().x1 < figure.bbox.x1  # it was cut at the edge
+
+
+def test_a_band_that_leaves_the_picture_is_no_interval_of_the_final_evaluation():
+    """Means are 1, 2 and 3, and Student's band of three seeds ends 2.48 above and below them."""
+    near, runs = Score(2.0, 1.0, 3.0, 3), [("ppo", STEPS, FIVE[:3]), ("dqn", STEPS, FIVE[:3])]
+    figure = plots._figure(runs, "Title", "return", "steps", (), 0.95, (7.2, 4.2), [(0, 3, near)])
+    assert figure.axes[0].get_ylim()[1] < 4
+    assert figure.axes[0].texts[0].get_text().endswith("\ndiamond: final evaluation")
+
+
+def test_panels_say_that_an_interval_goes_on_beyond_them():
+    """In the first or the last of them."""
+    near, wide = Score(2.0, 1.0, 3.0, 3), Score(3.0, -400.0, 63.0, 3)
+    for finals, words in (((near, near), False), ((wide, near), True), ((near, wide), True)):
+        curve = "ppo", STEPS, FIVE[:3]
+        shown = [panels.Panel("CartPole", [curve], finals=[(0, 3, one)]) for one in finals]
+        figure = panels.draw_panels(shown)
+        assert figure.get_supxlabel().endswith("diamond: final evaluation" + BEYOND * words)
+        figure.draw_without_rendering()
+        assert figure._supxlabel.get_window_extent().x1 < figure.bbox.x1
 
 
 @pytest.mark.parametrize(
