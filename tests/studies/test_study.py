@@ -142,6 +142,7 @@ def test_processes_share_cells(tmp_path, monkeypatch):
     said = []
     failed = train_cells(cells, tmp_path, Work(note=said.append))
     assert order == [*cells[1:], cells[2], cells[0]] and failed == {cells[1].key: "It broke."}
+    assert [one.split()[0] for one in said] == ["[0/8]", *(f"[{done}/8]" for done in range(1, 8))]
     assert said[0].endswith("[0/8] ppo in CartPole-v1, seed 1: It broke.") and is_complete(tmp_path / cells[0].key)
     assert train_cells([cells[0]], tmp_path, Work()) == {} and len(order) == 9  # nothing is left to do
     train_cells([cells[1]], tmp_path, Work())  # a process that begins later tries again

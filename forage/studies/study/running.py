@@ -54,7 +54,7 @@ def train_cells(cells: Sequence[Cell], directory: Path, work: Work) -> dict[str,
         for cell in left:
             with try_lock(lock_place(directory, cell)) as free:
                 if free and not is_complete(directory / cell.key) and not failure(directory, cell, began):
-                    took = train_one(cell, directory, work, progress_text(cells, directory)) or took
+                    took = train_one(cell, cells, directory, work) or took
         if not took:
             pause()
 
@@ -64,8 +64,8 @@ def pause() -> None:
     time.sleep(POLL)
 
 
-def train_one(cell: Cell, directory: Path, work: Work, before: str) -> bool:
-    """Train or resume one cell; note its score, or store its failure. Return whether it was free."""
+def train_one(cell: Cell, cells: Sequence[Cell], directory: Path, work: Work) -> bool:
+    """Train or resume one of the cells; note its score, or store its failure. Return whether it was free."""
     started = time.monotonic()
     try:
         run = train_cell(cell, directory / cell.key, work)
@@ -75,9 +75,10 @@ def train_one(cell: Cell, directory: Path, work: Work, before: str) -> bool:
         return False
     except ForageError as error:
         write_json(lock_place(directory, cell) / "failed.json", {"at": time.time(), "why": str(error)})
-        work.note(f"  {before} {cell}: {error}")
+        work.note(f"  {progress_text(cells, directory)} {cell}: {error}")
         return True
-    work.note(f"  {before} {cell}: return {run.score} in {duration(time.monotonic() - started)}")
+    progress, seconds = progress_text(cells, directory), time.monotonic() - started
+    work.note(f"  {progress} {cell}: return {run.score} in {duration(seconds)}")
     return True
 
 
