@@ -8,6 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
 from test_benchmarks import from_benchmarks
 
@@ -25,6 +27,27 @@ def headline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
 def cell_result(headline: ModuleType, cell: str, value: float, whole: float = 100.0) -> dict[str, Any]:
     told = {"made": headline.made_from(cell), "commit": "abc", "machine": "a CPU", "date": "2026-11-30", "whole": whole}
     return told | {"evaluation": value, "training": value + 1, "seconds": whole - 10, "versions": {"jax": "1"}}
+
+
+@pytest.mark.filterwarnings("ignore:.*The environment .*-v4 is out of date")
+def test_a_time_limit_that_is_an_end_terminates_where_it_truncates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HalfCheetah has no other end, and a walker that stands still falls."""
+    pytest.importorskip("mujoco")
+    limits = from_benchmarks("limits", monkeypatch)
+
+    def ends(environment: gymnasium.Env) -> list[tuple[bool, bool]]:
+        environment.reset(seed=0)
+        steps = [(False, False)]
+        while not any(steps[-1]):
+            steps.append(environment.step(np.zeros(6, np.float32))[2:4])
+        environment.close()
+        return steps[1:]
+
+    steps = ends(limits.half_cheetah())
+    assert len(steps) == 1000 and steps[-1] == (True, False)
+    assert ends(gymnasium.make("HalfCheetah-v4"))[-1] == (False, True)
+    fall = ends(limits.walker2d())
+    assert len(fall) < 1000 and fall == ends(gymnasium.make("Walker2d-v4"))
 
 
 def test_cells_take_turns_and_costly_ones_wait_for_their_name(headline: ModuleType) -> None:
