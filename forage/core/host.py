@@ -242,6 +242,20 @@ class HostEnvironment(abc.ABC):
         return ""
 
     @property
+    def unjudged(self) -> Bool[np.ndarray, " env"] | None:
+        """Return the mask of environments whose last step ended an episode that could not be judged; `None` if there is
+        none.
+
+        A reward function or a verifier failed on it. Training ends where a whole rollout has no other episodes.
+        """
+        return None
+
+    @property
+    def unjudged_reason(self) -> str:
+        """Return the newest reason for which an episode could not be judged, as a clause."""
+        return ""
+
+    @property
     def left(self) -> bool:
         """Return whether a stop of the run left a call unfinished, so that no further call can be made."""
         return False

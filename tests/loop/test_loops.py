@@ -1,6 +1,7 @@
 """The loop on both runners: the clock, the ends of episodes, annealing, and evaluation apart from training."""
 
 import concurrent.futures
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import jax
@@ -19,6 +20,7 @@ from forage.config import part_options, registry
 from forage.config.defaults import default_memory
 from forage.config.resolve import resolve
 from forage.core import prng
+from forage.core.errors import ForageError
 from forage.core.ports import Environment
 from forage.core.types import AGENT, Clock, Step
 from forage.environments import spec_of
@@ -26,6 +28,7 @@ from forage.environments.adapters.on_host import OnHost
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.programs import batch_seeds
 from forage.loop.device.runner import DeviceRunner
+from forage.loop.host.loop import HostLoop
 from forage.loop.host.programs import actor_of
 from forage.loop.host.runner import HostRunner
 from forage.loop.learner import Learner
@@ -189,3 +192,23 @@ def test_the_learning_rate_is_annealed(name):
         return max(map(float, jax.tree.leaves(changes)))
 
     assert move_by(10**6) > 0 and move_by(1) == 0
+
+
+def test_training_ends_where_no_episode_of_a_rollout_could_be_judged():
+    """Judged together: of two environments the first ends an episode at both steps, the second at the last."""
+    ended = np.array([[True, False], [True, True]])
+    rollout = SimpleNamespace(terminated=ended & [True, False], truncated=ended & [False, True])
+    environment = SimpleNamespace(name="sums", unjudged_reason="the verifier returned nan")
+    loop = SimpleNamespace(environment=environment)
+    for judged in ([[0, 0], [0, 1]], [[1, 0], [0, 0]], [[1, 0], [1, 1]]):
+        HostLoop.check_judged(loop, rollout, ended & ~np.array(judged, bool))
+    with pytest.raises(
+        ForageError, match=r"^None of the 3 episodes of a rollout of sums could be judged, as the verif"
+    ):
+        HostLoop.check_judged(loop, rollout, ended)
+    HostLoop.check_judged(loop, rollout, ~ended & ended)
+    rollout.truncated = rollout.terminated = np.array([[False, False], [False, True]])
+    with pytest.raises(
+        ForageError, match=r"^The only episode of a rollout of sums could not be judged, as the verifier"
+    ):
+        HostLoop.check_judged(loop, rollout, rollout.terminated)

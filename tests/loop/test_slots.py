@@ -15,10 +15,11 @@ from forage.core.errors import ForageError
 from forage.core.host import HostStep
 from forage.core.types import GONE, Step
 from forage.environments import HostFactory
+from forage.loop.cluster import workers
 from forage.loop.cluster.slots import SlotResults, Slots
 from forage.loop.cluster.workers import Workers
 from forage.loop.host.async_envs import FirstCome
-from tests.loop.test_workers import CARTPOLE, Counting, Refusing, same
+from tests.loop.test_workers import CARTPOLE, Counting, MortalSlots, Refusing, same
 
 
 class Moody(Refusing):
@@ -168,9 +169,33 @@ def test_steps_without_a_reward_are_marked_in_the_rollout_of_asynchronous_enviro
     loop.environment = environment
     seen, over = np.zeros(2, np.float32), np.array([True, False])
     step: Any = Step(seen, np.float32([5, 0]), over, ~over, {})  # type: ignore[arg-type]
-    arrived = SlotResults(slice(2, 4), HostStep(step, seen), seen, no_reward=np.array([False, True]))
-    taken, lost = np.zeros(4, np.int32), flags.copy()
-    FirstCome.keep(loop, arrived, taken, lost, numbers.copy())
+    second = np.array([False, True])
+    arrived = SlotResults(slice(2, 4), HostStep(step, seen), seen, no_reward=second, unjudged=second)
+    taken, lost, unjudged = np.zeros(4, np.int32), flags.copy(), flags.copy()
+    FirstCome.keep(loop, arrived, taken, lost, unjudged, numbers.copy())
+    assert unjudged.tolist() == lost.tolist()
     assert kept.source.tolist() == [[0, 0, 0, GONE], [0] * 4] and kept.reward[0].tolist() == [0, 0, 5, 0]
     assert lost.tolist() == [[False, False, False, True], [False] * 4] and taken.tolist() == [0, 0, 1, 1]
     assert arrived._replace(lost=True).left_out.all() and not arrived._replace(no_reward=None).left_out.any()
+
+
+def test_a_rollout_of_slots_is_judged_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both episodes of two environments end at their fifth step; the second cannot be judged, and then none can."""
+    monkeypatch.setattr(workers, "Slots", MortalSlots)
+    options = {"num_envs": 2, "rollout_length": 5, "hidden_sizes": (4,)}
+    setup = resolve("impala", Counting, seeds=[0], steps=1000, agent_options=options)
+    runner: Any = setup.runner(workers=Workers(2, 1, async_envs=True))
+    try:
+        runner.begin()
+        loop = runner.loops[0]
+        loop.recount = lambda *rollout: None
+        hear, unjudged = loop.environment.hear, np.array([False, True])
+        loop.environment.hear = lambda: [
+            one._replace(unjudged=unjudged[one.rows] & one.result.step.terminated) for one in hear()
+        ]
+        loop.collect()
+        unjudged[0] = True
+        with pytest.raises(ForageError, match=r"^None of the 2 episodes of a rollout of .* could be judged, as "):
+            loop.collect()
+    finally:
+        runner.close()

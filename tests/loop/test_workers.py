@@ -598,6 +598,44 @@ def test_an_answer_without_a_reward_is_lost_in_workers_too(
         pool.close()
 
 
+@pytest.mark.filterwarnings("ignore:An answer in")
+@pytest.mark.parametrize("kind", [MortalPool, MortalSlots])
+def test_workers_leave_it_to_the_loop_whether_a_rollout_was_judged(
+    kind: type[Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each worker has one environment. Prompts are the numbers 0 to 3; the function fails on 3, or on all."""
+    (tmp_path / "p.jsonl").write_text("".join(f'{{"prompt": "{n}\\n"}}\n' for n in range(4)))
+    failing = {3}
+
+    def judge(prompts: Any, **others: Any) -> Any:
+        return [float("nan") if int(one) in failing else 1.0 for one in prompts]
+
+    monkeypatch.setitem(scoring.objects, "object:judge", judge)
+    build = functools.partial(
+        TextEnvironment, str(tmp_path / "p.jsonl"), rewards="object:judge", response=2, held_out=0
+    )
+    pool = kind(build, 4, 4)
+    try:
+        seen = pool.reset(0)
+        number = [int(named.tokenizer("forage").decode(row[row > 0] - 1)) for row in seen["context"]]
+        failing.add(number[2])
+        wrong = [one in failing for one in number]
+        assert pool.step(np.ones((4, 2), np.int32)).step.reward.tolist() == [float(not one) for one in wrong]
+        assert pool.unjudged is not None and pool.unjudged.tolist() == wrong
+        assert pool.unjudged_reason.startswith("the reward function object:judge returned nan as a reward")
+        failing.clear()
+        pool.step(np.ones((4, 2), np.int32))
+        assert pool.unjudged is None
+        failing.update(range(4))
+        pool.step(np.ones((4, 2), np.int32))
+        assert pool.unjudged is not None and pool.unjudged.all()
+        monkeypatch.setattr(Mortal, "fate", dies_once_of("step"))
+        pool.step(np.ones((4, 2), np.int32))
+        assert pool.unjudged is not None and pool.unjudged.tolist() == [False, True, True, True]
+    finally:
+        pool.close()
+
+
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="only there are environments of others shown")
 def test_what_a_worker_has_started_ends_with_it() -> None:
     mark = f"test-{os.getpid()}."

@@ -8,6 +8,7 @@ import pytest
 import small
 
 import forage
+from forage.core.errors import ForageError
 from forage.core.text import named
 from forage.data.files import read_data
 from forage.nn.language.architecture import Architecture
@@ -28,6 +29,12 @@ def odd(prompts, completions):
 
 def never(completions):
     return [None] * len(completions)
+
+def half(completions):
+    return [1.0, float("nan")] * (len(completions) // 2)
+
+def evaluations(completions):
+    return [1.0 if len(completions) == 4 else float("nan")] * len(completions)
 """
 
 
@@ -45,19 +52,31 @@ def run(tmp_path_factory):
     (root / "mine.py").write_text(FUNCTIONS)
     write_prompts(root / "train.jsonl", 4)
     write_prompts(root / "test.jsonl", 4)
+    return train(root, "odd")
+
+
+def train(root, function, **options):
     return forage.train(
         "grpo",
         f"text:{root / 'train.jsonl'}",
-        rewards=f"{root / 'mine.py'}:odd",
+        rewards=f"{root / 'mine.py'}:{function}",
         environment_options={"evaluate": str(root / "test.jsonl"), "response": 4},
         agent_options={"model": str(root / "model"), "num_envs": 8, "group_size": 4},
         steps=8,
         seeds=[3],
         evaluation_episodes=4,
         evaluation_actions="greedy",
-        directory=root / "run",
+        directory=root / function,
         display="quiet",
+        **options,
     )
+
+
+def test_training_ends_where_functions_fail_on_a_whole_rollout_and_not_on_a_part(run):
+    root = run.directory.parent
+    with pytest.raises(ForageError, match=r"^None of the 8 episodes of a rollout of text:.* could be judged, as the "):
+        train(root, "evaluations")
+    assert train(root, "half").rows[-1]["reward_failures"] == [4]
 
 
 def test_a_score_is_the_mean_over_answers_with_a_reward(run, capsys):

@@ -49,11 +49,11 @@ APART = [
     ("one", "mine.py:one returned 1 reward; it returns one number, or None, for each of the 100 answers"),
     (
         "breaks",
-        "All 100 answers of a rollout were lost, as the reward function mine.py:breaks raised KeyError: .right.",
+        "None of the 100 evaluation episodes of .* has a reward, as mine.py:breaks raised KeyError: .right.",
     ),
     (
         "waits",
-        "All 100 answers of a rollout were lost, as the reward function mine.py:waits gave no rewards",
+        "None of the 100 evaluation episodes of .* has a reward, as mine.py:waits gave no rewards",
     ),
 ]
 

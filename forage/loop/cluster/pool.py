@@ -92,6 +92,7 @@ class Pool(HostEnvironment):
         self.note = note
         self._lost: Bool[np.ndarray, " env"] | None = None
         self._no_reward: Bool[np.ndarray, " env"] | None = None
+        self._unjudged: Bool[np.ndarray, " env"] | None = None
         self.block: Block | None = None
         self.silence = Silence(self.workers, step_timeout)
         try:
@@ -173,7 +174,7 @@ class Pool(HostEnvironment):
             lane.ask("judge_singly")
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
-        self.seed, self._lost, self._no_reward = seed, None, None
+        self.seed, self._lost, self._no_reward, self._unjudged = seed, None, None, None
         self.anew.clear()
         self.shared_arrays.number[:] = 0  # steps are counted anew, and no lane has taken the first
         return join_batches([self._reset_lanes(worker, seed) for worker in self.workers])
@@ -187,7 +188,7 @@ class Pool(HostEnvironment):
 
     def _send(self, action: PyTree[np.ndarray]) -> None:
         jax.tree.map(np.copyto, self.shared_arrays.action, action)
-        self._lost = self._no_reward = None
+        self._lost = self._no_reward = self._unjudged = None
         self.taken += 1
         self._gone = [worker for worker in self.workers if worker.lanes[0] in self.anew]
         for worker in self.workers:
@@ -221,6 +222,8 @@ class Pool(HostEnvironment):
         if shared.no_reward.any():
             self._no_reward = shared.no_reward.copy()
             self._lost = self._no_reward if self._lost is None else self._lost | self._no_reward
+        if shared.unjudged.any():
+            self._unjudged = shared.unjudged.copy()
         ended = (step.terminated | step.truncated).reshape(self.num_envs, -1).all(1)
         if not ended.any():
             return HostStep(step, led_to)
@@ -249,7 +252,8 @@ class Pool(HostEnvironment):
             jax.tree.map(put, shared.observation, began)
             if lane in silent:
                 jax.tree.map(put, shared.led_to, began)
-                shared.reward[rows], shared.terminated[rows], shared.no_reward[rows] = 0, False, False
+                shared.reward[rows], shared.terminated[rows] = 0, False
+                shared.no_reward[rows] = shared.unjudged[rows] = False
                 lost[rows] = True
                 for values in shared.info.values():
                     values[rows] = np.nan
@@ -357,8 +361,19 @@ class Pool(HostEnvironment):
 
     @property
     def no_reward_reason(self) -> str:
-        reasons = (self._ask(lane, "no_reward_reason") for lane in self.lanes)
-        return next(filter(None, reasons), "")
+        return self._first_reason("no_reward_reason")
+
+    @property
+    def unjudged(self) -> Bool[np.ndarray, " env"] | None:
+        return self._unjudged
+
+    @property
+    def unjudged_reason(self) -> str:
+        return self._first_reason("unjudged_reason")
+
+    def _first_reason(self, name: str) -> str:
+        """Return the reason of the first lane that has one; empty if none has."""
+        return next(filter(None, (self._ask(lane, name) for lane in self.lanes)), "")
 
     @property
     def left(self) -> bool:

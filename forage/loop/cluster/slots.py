@@ -53,12 +53,18 @@ class SlotResults(NamedTuple):
     observation: PyTree[np.ndarray]  # what to act on next
     lost: bool = False  # its worker was replaced, and what the step did is not known
     no_reward: Bool[np.ndarray, " env"] | None = None  # whose episode ended without a reward; `None`: nowhere
+    unjudged: Bool[np.ndarray, " env"] | None = None  # whose episode ended and could not be judged; `None`: nowhere
 
     @property
     def left_out(self) -> Bool[np.ndarray, " env"]:
         """Return the mask of steps that are no transitions."""
         rows = np.full(self.rows.stop - self.rows.start, self.lost)
         return rows if self.no_reward is None else rows | self.no_reward
+
+    @property
+    def not_judged(self) -> Bool[np.ndarray, " env"]:
+        """Return the mask of episodes that ended and could not be judged."""
+        return np.zeros(self.rows.stop - self.rows.start, bool) if self.unjudged is None else self.unjudged
 
 
 class Slots(Pool):
@@ -123,8 +129,10 @@ class Slots(Pool):
         each = [found[start] for start in sorted(found)]
         lost = np.concatenate([one.left_out for one in each])
         no_reward = np.concatenate([one.left_out & (not one.lost) for one in each])
+        unjudged = np.concatenate([one.not_judged for one in each])
         self._lost = lost if lost.any() else None
         self._no_reward = no_reward if no_reward.any() else None
+        self._unjudged = unjudged if unjudged.any() else None
         return join_batches([one.result for one in each])
 
     def _renew_worker(self, worker: Worker, seed: int | None = None) -> list[PyTree[np.ndarray]]:
@@ -183,7 +191,8 @@ class Slots(Pool):
         """Return the results that a slot has written."""
         shared = slot.copy_arrays()
         step = Step(shared.led_to, shared.reward, shared.terminated, shared.truncated, shared.info)
-        observation, no_reward = shared.led_to, shared.no_reward if shared.no_reward.any() else None
+        no_reward, unjudged = (mask if mask.any() else None for mask in (shared.no_reward, shared.unjudged))
+        observation = shared.led_to
         if step.terminated.any() or step.truncated.any():
             ended = (step.terminated | step.truncated).reshape(len(shared.reward), -1).all(1)
             observation = jax.tree.map(
@@ -191,7 +200,7 @@ class Slots(Pool):
                 shared.led_to,
                 shared.observation,
             )
-        return SlotResults(slot.rows, HostStep(step, observation), observation, no_reward=no_reward)
+        return SlotResults(slot.rows, HostStep(step, observation), observation, False, no_reward, unjudged)
 
     def _replace_worker(self, worker: Worker) -> list[SlotResults]:
         """Replace a worker that is gone, and return the results of its slots.

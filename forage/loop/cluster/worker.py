@@ -66,6 +66,7 @@ class Exchange(NamedTuple):
     terminated: Any
     truncated: Any
     no_reward: Any  # whose episode ended without a reward
+    unjudged: Any  # whose episode ended and could not be judged
     info: dict[str, Any]
     place: Any
     number: Any  # of the newest step that was taken
@@ -93,7 +94,7 @@ def exchange(spec: Spec, num_envs: int, measured: Sequence[str] = ()) -> Exchang
     reward = (len(spec.reward_names),) if spec.reward_names else ()
     observation = nested_shapes(spec.observation_space)
     flag, number = batched_shape((), bool), jax.ShapeDtypeStruct((num_envs,), np.dtype(np.float32))
-    no_reward = jax.ShapeDtypeStruct((num_envs,), np.dtype(bool))
+    mask = jax.ShapeDtypeStruct((num_envs,), np.dtype(bool))
     info = dict.fromkeys(spec.info_names, number)
     place = jax.ShapeDtypeStruct((num_envs,), np.dtype(np.int32))
     steps = jax.ShapeDtypeStruct((num_envs,), np.dtype(np.int64))
@@ -105,7 +106,8 @@ def exchange(spec: Spec, num_envs: int, measured: Sequence[str] = ()) -> Exchang
         batched_shape(reward, np.float32),
         flag,
         flag,
-        no_reward,
+        mask,
+        mask,
         info,
         place,
         steps,
@@ -162,6 +164,7 @@ class Lane:
             write_leaves(self.observation, result.observation)
         mine.reward[:], mine.terminated[:], mine.truncated[:] = step.reward, step.terminated, step.truncated
         mine.no_reward[:] = False if environment.no_reward is None else environment.no_reward
+        mine.unjudged[:] = False if environment.unjudged is None else environment.unjudged
         for name, values in mine.info.items():
             values[:] = step.info[name]
         if environment.map_shape is not None:

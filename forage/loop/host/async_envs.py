@@ -75,7 +75,7 @@ class FirstCome(HostLoop):
         environment, watch, length = self.environment, self.watch, self.rollout_length
         num_envs, each = environment.num_envs, [slot.rows for slot in environment.slots]
         time = np.zeros(num_envs, np.int32)  # steps that each environment has taken in this rollout
-        lost = np.zeros((length, num_envs), bool)
+        lost, unjudged = np.zeros((2, length, num_envs), bool)
         places = np.zeros((length, num_envs), np.int32)
         self.observation = jax.tree.map(np.array, self.observation)  # into which arrivals are written
         self.ended = self.ended.copy()
@@ -94,12 +94,13 @@ class FirstCome(HostLoop):
             arrived = environment.hear()
             watch.lap("step")
             for one in arrived:
-                self.keep(one, time, lost, places)
+                self.keep(one, time, lost, unjudged, places)
             ready = [one.rows for one in arrived if one.result is not None and time[one.rows.start] < length]
             if ready:
                 self.ask(ready, time, keys, 1)
         self.check_lost(lost)
         rollout: Any = self.collected
+        self.check_judged(rollout, unjudged)
         self.recount(rollout, lost)
         rollout = cut_before_lost(rollout, lost)
         return rollout, places if self.way.measured else np.zeros(0, np.int32), metrics
@@ -166,7 +167,9 @@ class FirstCome(HostLoop):
             version=version,
         )
 
-    def keep(self, arrived: SlotResults, time: np.ndarray, lost: np.ndarray, places: np.ndarray) -> None:
+    def keep(
+        self, arrived: SlotResults, time: np.ndarray, lost: np.ndarray, unjudged: np.ndarray, places: np.ndarray
+    ) -> None:
         """Write the results of a slot into the rollout."""
         rows, kept = arrived.rows, self.collected
         at = int(time[rows.start])
@@ -187,7 +190,7 @@ class FirstCome(HostLoop):
         for name, values in kept.info.items():
             new = step.info[name]
             values[at, rows] = new if values.ndim == 2 else new[:, None]
-        lost[at, rows] = arrived.left_out
+        lost[at, rows], unjudged[at, rows] = arrived.left_out, arrived.not_judged
         kept.source[at, lost[at]] = GONE
         places[at, rows] = self.environment.shared_arrays.place[rows]
         time[rows] += 1

@@ -266,7 +266,7 @@ class HostLoop:
         environment, spec, watch = self.environment, self.spec, self.watch
         steps: list[Any] = []
         places: list[Any] = []
-        losses = np.zeros((self.rollout_length, environment.num_envs), bool)
+        losses, unjudged = np.zeros((2, self.rollout_length, environment.num_envs), bool)
         metrics: TurnMetrics | None = None
         seen: Flat | None = None
         for time in range(self.rollout_length):
@@ -303,6 +303,8 @@ class HostLoop:
                 losses[time] = lost
                 self.check_lost(lost)
                 source = np.where(self.for_agents(lost), GONE, np.asarray(source)).astype(np.int32)
+            if environment.unjudged is not None:
+                unjudged[time] = environment.unjudged
             start_ids = self.start_ids()  # before other episodes begin
             if self.starts is not None:
                 last = time == self.rollout_length - 1
@@ -327,7 +329,9 @@ class HostLoop:
                 )
             )
             self.account(step, lost)
-        rollout = cut_before_lost(jax.tree.map(lambda *x: np.stack(x), *steps), losses)
+        rollout = jax.tree.map(lambda *x: np.stack(x), *steps)
+        self.check_judged(rollout, unjudged)
+        rollout = cut_before_lost(rollout, losses)
         return rollout, np.stack(places) if places else np.zeros(0, np.int32), metrics
 
     def check_lost(self, lost: Bool[np.ndarray, "*time env"]) -> None:
@@ -337,6 +341,19 @@ class HostLoop:
             raise ForageError(
                 f"{type(agent).__name__} cannot leave out a step that was lost: {environment.lost_reason} in "
                 f"{environment.name}. Mend that, or take an agent that can, such as grpo."
+            )
+
+    def check_judged(self, rollout: Experience, unjudged: Bool[np.ndarray, "time env"]) -> None:
+        """Raise `ForageError` if no episode that ended in a rollout could be judged."""
+        if not unjudged.any():
+            return
+        ended = np.asarray(rollout.terminated | rollout.truncated).reshape(*unjudged.shape, -1).all(-1)
+        if not (ended & ~unjudged).any():
+            count, name = int(unjudged.sum()), self.environment.name
+            which = f"None of the {count} episodes" if count > 1 else "The only episode"
+            raise ForageError(
+                f"{which} of a rollout of {name} could {'' if count > 1 else 'not '}be judged, as "
+                f"{self.environment.unjudged_reason}; mend it, and resume the run."
             )
 
     def learn(self, rollout: Experience, clock: Clock) -> TurnMetrics:

@@ -100,16 +100,22 @@ def test_what_cannot_be_sent_is_refused_at_once():
 
 
 @pytest.mark.filterwarnings("ignore:An answer in .* could not be judged:UserWarning")
-def test_a_rollout_without_one_finite_verdict_ends_the_run(monkeypatch):
-    """An error of a verifier ends no run, as it may be due to the answers."""
+def test_answers_without_a_finite_verdict_are_told_of(monkeypatch):
+    """And not errors of a verifier, as they may be due to the answers."""
     environment = TextEnvironment("addition", 2)
     action = environment.reset(0)["reference"]
     returned = [Verdict(True, float("nan")), Verdict(True, 1.0)]
     monkeypatch.setattr(Addition, "verify", lambda family, problem, text: returned.pop())
     assert environment.step(action).step.reward.tolist() == [1, 0]
-    monkeypatch.setattr(Addition, "verify", lambda family, problem, text: Verdict(True, float("nan")))
-    with pytest.raises(ForageError, match=r"None of the answers of a rollout .* the verifier returned the truth nan"):
-        environment.step(action)
+    assert environment.unjudged.tolist() == [False, True]
+    assert environment.unjudged_reason.startswith("the verifier returned the truth nan")
+
+    def fail(family, problem, text):
+        raise KeyError
+
+    monkeypatch.setattr(Addition, "verify", fail)
+    environment.step(action)
+    assert environment.unjudged is None
     environment.close()
 
 

@@ -102,27 +102,18 @@ def test_an_answer_is_lost_where_all_return_none_or_one_fails(scorer):
     assert not scores.lost.any() and scores.reward.tolist() == [1, 0, 0, 1]
 
 
-def test_a_rollout_that_is_lost_as_a_whole_ends_the_run(scorer):
-    with pytest.raises(ForageError, match=r"^All 4 answers of a rollout were lost, as the reward f.* object:raises"):
-        (found := scorer(raises)).check_rollout(found.score(BATCH, STATE).failed)
-
-
 @pytest.mark.parametrize(
     ("number", "value"),
     [(np.nan, "nan"), (-np.inf, "-inf"), (1e39, "a number too large for 32 bits"), (2e38, "a number too large")],
 )
-def test_a_rollout_without_one_finite_reward_ends_the_run(scorer, number, value):
+def test_a_function_that_returns_no_finite_number_fails_on_all_answers(scorer, number, value):
     def same(completions, **others):
         return [number] * len(completions)
 
     scores = (found := scorer(same, weights=[2])).score(BATCH, STATE)
     assert not scores.reward.any() and found.unscored == 0 and found.failures.total() == 4
-    with pytest.raises(
-        ForageError,
-        match=rf"^All 4 .* as the reward function object:same returned {value}.* as a reward, first for the completion "
-        r"'right 1' to 'p'; mend it",
-    ):
-        found.check_rollout(scores.failed)
+    assert scores.failed.all() and found.newest.startswith(f"object:same returned {value}")
+    assert found.example == ", first for the completion 'right 1' to 'p'"
 
 
 def test_nan_beside_a_number_leaves_its_function_out(scorer):
@@ -254,6 +245,7 @@ def test_an_answer_without_a_reward_is_lost_and_its_episode_is_truncated(tmp_pat
     assert environment.lost.tolist() == result.step.truncated.tolist() == [False, True]
     assert result.step.terminated.tolist() == [True, False] and result.step.reward.tolist() == [1, 0]
     assert environment.metrics() == {"reward_failures": 0, "unscored": 1, "done": 1}
+    assert environment.unjudged is None  # None is a judgement
     assert environment.no_reward.tolist() == [False, True]
     assert environment.no_reward_reason == "all reward functions returned None"
     assert [one.reward for one in environment.conversations()] == [1, None]
@@ -269,8 +261,10 @@ def test_an_evaluation_goes_on_where_functions_fail_on_all_of_its_answers_at_onc
     file = write_rows(tmp_path / "p.jsonl", [{"prompt": f"{n}\n"} for n in range(4)])
     environment = TextEnvironment(file, 1, rewards="object:raises", response=4)
     environment.reset(0)
-    with pytest.raises(ForageError, match="The only answer of a rollout was lost"), pytest.warns(UserWarning):
+    with pytest.warns(UserWarning, match="has no reward and leaves its group, as"):
         environment.step(make_action(environment, "1"))
+    assert environment.unjudged.tolist() == environment.no_reward.tolist() == [True]
+    assert environment.unjudged_reason.startswith("the reward function object:raises raised ValueError: always")
     environment.examine()
     environment.reset(0)
     environment.verdicts.kinds.clear()

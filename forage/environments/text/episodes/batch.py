@@ -60,6 +60,7 @@ class ConversationBatch(HostEnvironment):
         self.levels, self.problems = order.levels, order.problems
         self.branches, self.hinted = branches, hints
         self._lost: Bool[np.ndarray, " env"] | None = None
+        self._unjudged: Bool[np.ndarray, " env"] | None = None
 
     @property
     def worlds(self) -> Sequence[Any]:
@@ -93,6 +94,14 @@ class ConversationBatch(HostEnvironment):
     @property
     def no_reward_reason(self) -> str:
         return self.verdicts.reason
+
+    @property
+    def unjudged(self) -> Bool[np.ndarray, " env"] | None:
+        return self._unjudged
+
+    @property
+    def unjudged_reason(self) -> str:
+        return self.verdicts.unjudged_reason
 
     @property
     def info_seen(self) -> tuple[str, ...]:
@@ -216,11 +225,12 @@ class ConversationBatch(HostEnvironment):
         rewards, info = episodes.outcomes(before, self.info_names)
         ended, led = episodes.ended, episodes.contexts()
         lost, over = ended & episodes.unscored, np.flatnonzero(ended).tolist()
-        self.verdicts.check_rollout(over)
+        unjudged = self.verdicts.unjudged(ended)
         for index in over:
             episodes.end(index)
             episodes.begin(index, self.order.draw())
         self._lost = lost if lost.any() else None
+        self._unjudged = unjudged if unjudged.any() else None
         step = Step(led, rewards, ended & ~lost, lost, info)  # type: ignore[arg-type]
         return HostStep(step, episodes.contexts() if over else led)
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool
 
-from forage.core.errors import ForageError
 from forage.environments.text.episodes.course import EpisodeSlot
 from forage.environments.text.episodes.judge import UNSCORED, FinishedEpisode, Judge, Judgement
 from forage.environments.text.episodes.running import RunningEpisodes
@@ -28,7 +28,7 @@ class Verdicts:
         self.name, self.judge, self.episodes = name, judge, episodes
         self.trains = True  # answers are compared in groups, and not judged one by one
         self.left_out = 0  # episodes for which a person's environment returned None
-        self.fault = ""  # the newest truth of a verifier that is no finite number, outside of training
+        self.fault = ""  # the newest truth of a verifier that is no finite number
         self.kinds: set[str] = set()  # of reasons for an answer without a verdict that were told of
         self.altered = False  # whether a change of earlier turns by the template has been told of
 
@@ -46,6 +46,11 @@ class Verdicts:
         if self.left_out or (scorer is not None and scorer.unscored):
             return ALL_NONE if scorer is not None else NO_VALUE
         return self.fault
+
+    @property
+    def unjudged_reason(self) -> str:
+        """Return the newest failure of a reward function or a verifier, as a clause."""
+        return f"the reward function {self.reason}" if self.judge is not None else self.reason
 
     @property
     def fate(self) -> str:
@@ -93,25 +98,16 @@ class Verdicts:
         for index in over:
             said = self.episodes.slots[index].said
             if said.failure.startswith(NOT_FINITE):
-                self.fault = said.failure
                 self.episodes.apply(index, Judgement(said._replace(format=math.nan, truth=math.nan), True, True))
 
-    def check_rollout(self, ended: Sequence[int]) -> None:
-        """Raise `ForageError` if reward functions, or a verifier, failed on all answers of a rollout.
-
-        Outside of training all answers are looked at together, whose rewards may be missing in one batch.
-        """
-        if not self.trains:
-            return
+    def unjudged(self, ended: Bool[np.ndarray, " env"]) -> Bool[np.ndarray, " env"]:
+        """Return the mask of those among ended episodes on which reward functions, or a verifier, failed."""
         if self.judge is not None:
-            self.judge.scorer.check_rollout(self.episodes.failed[np.array(ended, int)])
-            return  # they count in place of the verifier
-        reasons = [self.episodes.slots[index].said.failure for index in ended]
-        if reasons and all(reason.startswith(NOT_FINITE) for reason in reasons):
-            raise ForageError(
-                f"None of the answers of a rollout of {self.name} could be judged, as {reasons[-1]}; mend it, and "
-                f"resume the run."
-            )
+            return ended & self.episodes.failed  # they count in place of the verifier
+        failures = [slot.said.failure for slot in self.episodes.slots]
+        found = ended & np.array([failure.startswith(NOT_FINITE) for failure in failures])
+        self.fault = failures[int(found.argmax())] if found.any() else self.fault
+        return found
 
     def warn_of_slots(self) -> None:
         """Warn of a template that alters earlier turns, and of answers that the verifier could not judge.

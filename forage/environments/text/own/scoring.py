@@ -241,18 +241,6 @@ class Scorer:
         self.unscored += int((lost & ~broken).sum())
         return Scores(np.where(lost, 0.0, reward).astype(np.float32), each.astype(np.float32), lost, broken, extras)
 
-    def check_rollout(self, failed: Bool[np.ndarray, " answer"]) -> None:
-        """Raise `ForageError` if functions failed on all answers of a rollout."""
-        if len(failed) and failed.all():
-            which = (
-                "The only answer of a rollout was"
-                if len(failed) == 1
-                else f"All {len(failed)} answers of a rollout were"
-            )
-            raise ForageError(
-                f"{which} lost, as the reward function {self.newest}{self.example}; mend it, and resume the run."
-            )
-
     def groups(self) -> list[list[str]]:
         """Return the functions that are asked together: each by itself, and those of a process that wait."""
         found: dict[Any, list[str]] = {}
