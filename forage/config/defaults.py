@@ -199,9 +199,8 @@ def whole_episodes(cls: type, spec: Spec, given: dict[str, Any]) -> Defaults:
     """Rollouts as long as the longest episode, for agents that learn from whole ones."""
     if not cls.whole_episodes or spec.horizon is None or "rollout_length" in given:
         return NO_DEFAULTS
-    return Defaults(
-        {"rollout_length": spec.horizon}, {}, f"rollouts as long as an episode can be, {spec.horizon:,} steps"
-    )
+    long = f"{spec.horizon:,} step{'s' * (spec.horizon > 1)}"
+    return Defaults({"rollout_length": spec.horizon}, {}, f"rollouts as long as an episode can be, {long}")
 
 
 def of_arrays(agent: str, spec: Spec, in_memory: bool, given: dict[str, Any]) -> Defaults:

@@ -73,7 +73,7 @@ def what_is_played(setup: RunConfig, episodes: int, scored: bool = True) -> str:
             f"{said}. {setup.score_spec.name} has no limit of steps, so an episode that does not end is cut after "
             f"{limit:,}; --wrap time-limit:1000 sets a limit."
         )
-    return f"{said}, of up to {limit:,} steps."
+    return f"{said}, of {f'up to {limit:,} steps' if limit > 1 else 'one step'}."
 
 
 def load_agents(run: Run, runner: Runner) -> int:

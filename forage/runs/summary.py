@@ -270,5 +270,6 @@ def sizes(setup: RunConfig) -> str:
     said = [text.removesuffix(" True") for text in said]
     if not isinstance(setup.rewards, EnvironmentReward):
         said.append(f"rewards {setup.names['rewards']}")
-    each = f"{agent.num_envs} environment{'s' if agent.num_envs > 1 else ''} x {agent.rollout_length} steps"
+    copies, length = agent.num_envs, agent.rollout_length
+    each = f"{copies} environment{'s' * (copies > 1)} x {length} step{'s' * (length > 1)}"
     return ", ".join(said if setup.offline else [each, *said])

@@ -32,6 +32,7 @@ CHOICE = ", and as many before with each kind of action, to choose how to play"
         (setup(None), 10, f"Evaluating: 10 episodes of each seed{CHOICE}{ENDLESS}"),
         (setup(None, "greedy"), 1, f"Evaluating: 1 episode of each seed{ENDLESS}"),
         (setup(500, stochastic=False), 1000, "Evaluating: 1,000 episodes of each seed, of up to 500 steps."),
+        (setup(1, stochastic=False), 100, "Evaluating: 100 episodes of each seed, of one step."),
     ],
 )
 def test_an_evaluation_says_what_it_plays(given, episodes, said):
