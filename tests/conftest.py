@@ -18,6 +18,9 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
+# What is imported stays: to look through it for garbage again and again takes half a minute.
+gc.disable()
+
 cache = Path(__file__).parent.parent / ".cache" / "compiled"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
@@ -53,11 +56,13 @@ if os.environ.get("FORAGE_TEST_SHAPES"):
     ]
     jaxtyping.install_import_hook(checked, "beartype.beartype")
 
+from picture_helpers import render_once  # noqa: E402
 from program_helpers import keep_last_programs  # noqa: E402
 from small import program_of  # noqa: E402
 
 from forage.core import compiling  # noqa: E402
 from forage.loop.device import programs as device  # noqa: E402
+from forage.runs import summary, training  # noqa: E402
 
 
 def share_contexts(make, number=100):
@@ -87,6 +92,9 @@ if hasattr(mlir, "make_ir_context") and not os.environ.get("FORAGE_TEST_AS_USED"
 if hasattr(compiler, "_cache_read") and hasattr(compiler, "_cache_write"):
     compiler._cache_read, compiler._cache_write = keep_last_programs(compiler._cache_read, compiler._cache_write)
 
+if not os.environ.get("FORAGE_TEST_AS_USED"):
+    summary.draw_curve = training.draw_curve = render_once(summary.draw_curve)
+
 BEGAN, MINUTES = time.monotonic(), float(os.environ.get("FORAGE_TEST_MINUTES", "inf"))
 
 
@@ -97,8 +105,8 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    # What was imported stays: to look through it for garbage again and again takes half a minute.
     gc.freeze()
+    gc.enable()
     gc.set_threshold(200_000, 20, 20)
 
 

@@ -587,8 +587,16 @@ GATE = [case for case in CASES if case[:3] == ("ppo", "discrete", "device")]
 GATE += [("ppo", "discrete", "host", probe) for probe in ("truncation", "reset")]
 
 
+@pytest.fixture
+def programs(request):
+    """Optimise the programs of long trials; to compile those of short ones so takes longer than to run them."""
+    case = request.node.callspec.params
+    if TRIALS[case["runner"]][case["agent"]].steps > AGENTS["ppo"].steps:
+        request.getfixturevalue("optimised_programs")
+
+
 @pytest.mark.parametrize(("agent", "form", "runner", "probe"), gate_cases(CASES, GATE))
-@pytest.mark.usefixtures("optimised_programs")
+@pytest.mark.usefixtures("programs")
 def test_agent_passes_probe(agent, form, runner, probe):
     if reason := obstacle(TRIALS[runner][agent], probe, form, runner):
         pytest.skip(reason)
