@@ -1,7 +1,9 @@
 """The report: one page that holds all it shows."""
 
+import base64
 import html.parser
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -118,6 +120,17 @@ def test_a_film_that_cannot_be_made_is_said(runs, tmp_path, monkeypatch):
     run = shutil.copytree(runs[0], tmp_path / "run", ignore=lambda *_: {f"agent{suffix}" for suffix in MOST})
     text = report([str(run)], str(tmp_path / "page.html"), film=True).read_text()
     assert "No film of ppo: Mine cannot be drawn." in text
+
+
+def test_a_film_is_made_anew_where_the_agent_has_learned_since(runs, tmp_path, monkeypatch):
+    run = shutil.copytree(runs[0], tmp_path / "run", ignore=lambda *_: {f"agent{suffix}" for suffix in MOST})
+    (film := run / "agent.webp").write_bytes(b"old")
+    monkeypatch.setattr("forage.studies.report.page.watch", lambda *_, **__: film.write_bytes(b"new") and [film])
+    for learned, film_shown in ((1, b"old"), (3, b"new")):
+        os.utime(run / "agent.npz", (learned, learned))
+        os.utime(film, (2, 2))
+        text = report([str(run)], str(tmp_path / "page.html"), film=True).read_text()
+        assert f"data:image/webp;base64,{base64.b64encode(film_shown).decode()}" in text
 
 
 def test_a_run_alone(runs, tmp_path):

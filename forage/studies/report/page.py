@@ -66,7 +66,8 @@ def report(
     """Write a page about runs, or their directories, and return its path.
 
     `threshold`: also says after how many steps, and how long, runs reached this return in training. `film`: makes a
-    film of each run that has none, where its environment can be drawn, and `progress` is told how far that is.
+    film of each run that has none of its newest agents, where its environment can be drawn, and `progress` is told how
+    far that is.
     `labels`, one for each run, `title`, `smooth`, the steps over which each point is averaged, and `curves`, a file of
     all points by seed, are as in `forage.compare`.
     """
@@ -303,17 +304,19 @@ def text_samples(runs: Sequence[ComparedRun]) -> str:
 
 
 def films(runs: Sequence[ComparedRun], film: bool, progress: Callable[[str], None]) -> str:
-    """Show each run's film; with `film`, make the missing ones, or give the reason if one cannot be made."""
+    """Show each run's film; with `film`, make those that are missing or of an agent that has learned more since, or
+    give the reason if one cannot be made.
+    """
     parts = []
     for one in runs:
         found = [path for suffix in MOST if (path := one.run.directory / f"agent{suffix}").exists()]
         why = ""
-        if film and not found:
+        if film and not any(is_of_newest_agent(path, one.run.directory) for path in found):
             try:
                 tell = partial(report_progress, progress, one.name)
                 found = [watch(one.run.directory, steps=300, megabytes=3, progress=tell)[0]]
             except ForageError as error:
-                why = f"No film of {one.name}: {error}"
+                found, why = [], f"No film of {one.name}: {error}"
         if found:
             parts.append(
                 f"<figure>{embed_film(found[0], one.name)}<figcaption>{escape(one.name)}</figcaption></figure>"
@@ -321,6 +324,11 @@ def films(runs: Sequence[ComparedRun], film: bool, progress: Callable[[str], Non
         elif why:
             parts.append(f'<p class="quiet">{escape(why)}</p>')
     return f'<div class="films">{"".join(parts)}</div>' if parts else ""
+
+
+def is_of_newest_agent(film: Path, directory: Path) -> bool:
+    """Return whether a film was made after the newest agents of a run were saved."""
+    return film.stat().st_mtime_ns >= (directory / "agent.npz").stat().st_mtime_ns
 
 
 def report_progress(tell: Callable[[str], None], label: str, episode: int, step: int, total: float) -> None:
