@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -9,9 +10,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -231,6 +234,16 @@ def train(directory: Path, agent: str = "ppo", **more: Any) -> Any:
     settings: dict[str, Any] = {"steps": 160, "seeds": [3, 7], "evaluation_episodes": 2, "display": "quiet"}
     settings |= {"environment": environment, "agent_options": options | more.pop("agent_options", {})}
     return training.train(name, directory=directory, **(settings | more))
+
+
+@contextlib.contextmanager
+def no_training() -> Iterator[None]:
+    """Let runs on the device begin without compiling their loop and an evaluation: the test takes no step with them."""
+    from forage.loop.device.runner import DeviceRunner
+
+    loop = SimpleNamespace(wait_for=lambda event: None)
+    with mock.patch.multiple(DeviceRunner, _loop=lambda runner: loop, prepare=lambda *_, **__: None):
+        yield
 
 
 class KeptRollout(LastRollout):

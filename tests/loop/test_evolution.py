@@ -74,7 +74,8 @@ def test_the_clock_of_the_agent_counts_what_was_played():
 
 def test_there_is_no_rollout_and_no_transition_to_learn_from():
     runner = runner_of([3])
-    runner.begin()
+    with small.no_training():
+        runner.begin()
     with pytest.raises(ForageError, match="OpenES keeps returns alone"):
         runner.next_rollout()
     with pytest.raises(ForageError, match="OpenES learns from whole returns"):

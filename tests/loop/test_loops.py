@@ -75,14 +75,15 @@ class TimedAgentPolicy(AgentPolicy):
 
 
 def loop(runner, agent, behaviour, seeds=(3,)):
-    """Build and begin a run of `Count`."""
+    """Build and begin a run of `Count`. On the device it takes no steps."""
     world = Count()
     learner = Learner(agent, behaviour, EnvironmentReward(), default_memory(agent), spec_of(world, "Count"))
     if runner == "device":
         run = DeviceRunner(batch_seeds(DeviceLoop(learner, world, Same(), Reset()), {}), list(seeds), 1000)
     else:
         run = HostRunner([learner] * len(seeds), lambda num_envs: OnHost(world, num_envs), list(seeds), 1000)
-    run.begin()
+    with small.no_training():
+        run.begin()
     return run
 
 

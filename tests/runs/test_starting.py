@@ -32,7 +32,7 @@ def parent(tmp_path_factory):
 def beginning(monkeypatch, directory, parent, **more):
     """Return the first agents, by leaf, of a run that is stopped before its first step."""
     monkeypatch.setattr(session.Session, "loop", stop_at_once)
-    with pytest.raises(BegunRunInterrupted):
+    with pytest.raises(BegunRunInterrupted), small.no_training():
         forage.train(start_from=parent.directory, directory=directory, display="quiet", evaluation_episodes=2, **more)
     return checkpoint.arrays(Run(directory).checkpoints[0])
 
@@ -87,7 +87,8 @@ def test_an_agent_that_goes_on_acts_by_itself_from_its_first_step_on(parent, tmp
     monkeypatch.setattr(session.Session, "loop", stop_at_once)
     words = ["train", "dqn", "CartPole-v1", "--from", parent.directory, "--steps", "32", "--evaluation-episodes", "1"]
     for name, more, steps in (("a", [], 0), ("b", ["--behaviour.random-steps", "5"], 5)):
-        small.run_command(capsys, *words, *more, "--directory", tmp_path / name, "--quiet")
+        with small.no_training():
+            small.run_command(capsys, *words, *more, "--directory", tmp_path / name, "--quiet")
         assert Run(tmp_path / name).config["behaviour"]["random_steps"] == steps
 
 
