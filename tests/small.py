@@ -33,6 +33,8 @@ from forage.memory.rollout import LastRollout
 
 PATIENCE = 1200  # seconds for a process that a test starts; where the machine is shared, compiling alone takes minutes
 CACHE = Path(tempfile.gettempdir()) / f"forage-tests-{os.getuid()}"  # compiled once for all tests
+PROGRAMS = CACHE / "forage" / "compiled"
+PROGRAM_SECONDS = 0.1  # a program that compiles faster is not kept there
 
 PPO: dict[str, Any] = {"num_envs": 2, "rollout_length": 8, "minibatches": 2, "epochs": 1, "hidden_sizes": (8,)}
 REPLAY: dict[str, Any] = {"num_envs": 2, "rollout_length": 4, "batch_size": 4, "learning_starts": 16}
@@ -148,14 +150,18 @@ def at_once(make: Callable[[], Any]) -> Any:
 
 def keep_compiled() -> None:
     """Lets this process share compiled programs with those that tests start."""
-    jax.config.update("jax_compilation_cache_dir", str(CACHE / "forage" / "compiled"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    jax.config.update("jax_compilation_cache_dir", str(PROGRAMS))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", PROGRAM_SECONDS)
     compilation_cache.reset_cache()  # JAX asks once, at its first compilation, whether there is a cache
 
 
 def environment(**more: str) -> dict[str, str]:
     """The environment variables of a process that a test starts."""
-    return {**os.environ, "XDG_CACHE_HOME": str(CACHE), "COLUMNS": "100", **more}
+    programs = {
+        "JAX_COMPILATION_CACHE_DIR": str(PROGRAMS),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": str(PROGRAM_SECONDS),
+    }
+    return {**os.environ, **programs, "XDG_CACHE_HOME": str(CACHE), "COLUMNS": "100", **more}
 
 
 def start(*words: object, cwd: Path | None = None, **more: Any) -> subprocess.Popen[str]:

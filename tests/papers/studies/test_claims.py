@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 import scipy.stats
 import small
+from test_starting import BegunRunInterrupted, stop_at_once
 
 from forage.config.options import PORTS
 from forage.config.resolve import resolve
 from forage.core.types import ForageError
-from forage.runs import training
+from forage.runs import session, training
 from forage.runs.run import Run, read_json, write_json
 from forage.studies.claims import claim_row, names, running
 from forage.studies.claims.claim import (
@@ -500,6 +501,8 @@ def test_bad_input(tmp_path, monkeypatch):
         running.run(EXAMPLE, "paper", tmp_path)
     with pytest.raises(ForageError, match=r"cannot run at the paper's scale .6 seeds.*the true values of a game"):
         running.run("double-q-learning", "paper", tmp_path, anyway=True)
-    running.run(EXAMPLE, "smoke", tmp_path / "small", "quiet")
+    with monkeypatch.context() as patched, small.no_training(), pytest.raises(BegunRunInterrupted):
+        patched.setattr(session.Session, "loop", stop_at_once)
+        running.run(EXAMPLE, "smoke", tmp_path / "small", "quiet")
     with pytest.raises(ForageError, match="a run of another size"):
         running.run(EXAMPLE, "laptop", tmp_path / "small", "quiet")
