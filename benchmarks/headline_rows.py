@@ -258,10 +258,11 @@ of mttga/purejaxql), three seeds each. Published are few numbers: gymnax names t
 after ten million steps, and the curve of Pgx's example of PPO, which goes on to 50 at twenty million, was read from
 its picture (README of examples/minatar-ppo) at 5 and 10 million. The authors of PQN show curves for MinAtar and no
 table. Breakout has the three actions that matter, as in gymnax and Pgx, and like Pgx and the MinAtar package repeats
-an action with a chance of 0.1; gymnax never does, and ends an episode after 1,000 steps. *forage-as-gymnax* is PPO in
-Breakout as gymnax has it (`benchmarks/as_gymnax.py`) with the settings of its checkpoint (`agents/Breakout-MinAtar/
-ppo.yaml` of RobertTLange/gymnax-blines at 15b76af): a discount of 0.999, a constant learning rate of 5e-4 and two
-layers of 256 units in place of a convolution.""",
+an action with a chance of 0.1; gymnax never does, and ends an episode after 1,000 steps. *forage-as-gymnax*, one seed,
+is PPO in Breakout as gymnax has it (`benchmarks/as_gymnax.py`) with the settings of its checkpoint
+(`agents/Breakout-MinAtar/ppo.yaml` of RobertTLange/gymnax-blines at 15b76af): a discount of 0.999, a constant learning
+rate of 5e-4 and two layers of 256 units in place of a convolution. It ends far above that checkpoint; the two seeds of
+*forage-ppo* below it play a harder game, with other settings.""",
     {
         "breakout/forage-ppo": Arm(
             1500,
@@ -276,11 +277,11 @@ layers of 256 units in place of a convolution.""",
             smoke=MINATAR_SMOKE,
         ),
         "breakout/forage-as-gymnax": Arm(
-            900,
+            600,
             f"train ppo as_gymnax.py:FlatBreakout --steps 10M {AS_GYMNAX} --evaluation-actions sampled "
             "--evaluation-episodes 100",
             environment="as_gymnax.py",
-            seeds=(0, 1, 2),
+            seeds=(0,),
             smoke=MINATAR_SMOKE,
         ),
     },
