@@ -17,10 +17,18 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn
 
 from forage.core import streams
-from forage.core.errors import ForageError, Notice, RunInterrupted, did_you_mean, nearest, unusable
+from forage.core.errors import (
+    ForageError,
+    RunInterrupted,
+    complain,
+    did_you_mean,
+    nearest,
+    show_warning,
+    unusable,
+)
 
 HELP = """\
 forage: reinforcement learning with one loop, seven ports and honest numbers
@@ -163,30 +171,6 @@ def as_command(work: Callable[[], int | None]) -> NoReturn:
         # While programs still compile, it ends the process itself.
         vars(compiling)["exit_code"] = code if isinstance(code, int | None) else 1
     sys.exit(code)
-
-
-def complain(text: str) -> None:
-    """Print one sentence on standard error, if that can still be written."""
-    from forage.core.records import printable
-
-    said = printable(" ".join(text.split()))
-    with contextlib.suppress(OSError, ValueError):
-        print(said if said.endswith((".", "?")) else f"{said.rstrip(':')}.", file=sys.stderr, flush=True)
-
-
-def show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    """Print a notice of Forage's as its sentence, and any other warning as Python does."""
-    if issubclass(category, Notice):
-        complain(str(message))
-    else:
-        print(warnings.formatwarning(message, category, filename, lineno, line), end="", file=file or sys.stderr)
 
 
 def exit_error(error: SystemExit) -> str:

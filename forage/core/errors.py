@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
 import os
+import sys
 import warnings
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TextIO
 
 from forage.core.elsewhere import ours
 
@@ -31,6 +33,30 @@ class Notice(UserWarning):
 def warn(sentence: str) -> None:
     """Warn the person who uses Forage."""
     warnings.warn(sentence, Notice, stacklevel=3)
+
+
+def complain(text: str) -> None:
+    """Print one sentence on standard error, if that can still be written."""
+    from forage.core.records import printable
+
+    said = printable(" ".join(text.split()))
+    with contextlib.suppress(OSError, ValueError):
+        print(said if said.endswith((".", "?")) else f"{said.rstrip(':')}.", file=sys.stderr, flush=True)
+
+
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a notice of Forage's as its sentence, and any other warning as Python does."""
+    if issubclass(category, Notice):
+        complain(str(message))
+    else:
+        print(warnings.formatwarning(message, category, filename, lineno, line), end="", file=file or sys.stderr)
 
 
 def words_of(error: BaseException) -> str:

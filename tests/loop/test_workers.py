@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from multiprocessing.shared_memory import SharedMemory
@@ -31,7 +32,7 @@ from forage.cli.entry import as_command
 from forage.config.resolve import resolve
 from forage.core import checkpoint
 from forage.core.compiling import stop
-from forage.core.errors import ForageError, InterruptedCompiling
+from forage.core.errors import ForageError, InterruptedCompiling, Notice
 from forage.core.text import named
 from forage.core.types import GONE
 from forage.environments import HostFactory
@@ -547,6 +548,17 @@ class WrongVerdicts(Addition):
 
     def verify(self, problem: Any, text: str) -> Any:
         return "right"
+
+
+def test_a_worker_shows_a_notice_as_its_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    monkeypatch.setattr(worker, "stand_apart", lambda pipes, mark: None)
+    monkeypatch.setattr(jax.config, "update", lambda name, value: None)
+    worker.main(CARTPOLE.build, [], [], "mark")
+    warnings.showwarning(Notice("An answer has no reward."), Notice, "here.py", 1)
+    assert capsys.readouterr().err == "An answer has no reward.\n"
 
 
 @pytest.mark.filterwarnings("ignore:An answer in")

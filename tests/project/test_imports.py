@@ -238,6 +238,12 @@ def test_answers_that_need_no_jax_do_not_load_it(words):
     assert not HEAVY & loaded
 
 
+def test_people_are_warned_by_notices():
+    """The command line shows a notice as its sentence, and any other warning with a file, a line and its source."""
+    others = [name for name, path in modules().items() if "warnings.warn(" in path.read_text()]
+    assert others == ["forage.core.errors"]
+
+
 def test_tests_mirror_the_package():
     tests = Path(__file__).parents[1]
     loose = {path.name for path in tests.glob("test_*.py")}

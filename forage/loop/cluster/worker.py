@@ -15,6 +15,7 @@ import signal
 import struct
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
@@ -26,7 +27,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from forage.core import spaces
-from forage.core.errors import ForageError, words_of
+from forage.core.errors import ForageError, show_warning, words_of
 from forage.core.host import HostEnvironment, Quit, array_dtype
 from forage.core.types import Spec
 from forage.loop.cluster import reaper
@@ -253,6 +254,7 @@ class RemoteActor:
 
     def __init__(self, build: bytes, lanes: list[tuple[int, int]]):
         jax.config.update("jax_platforms", "cpu")
+        warnings.showwarning = show_warning
         self.lanes = [Lane(pickle.loads(build), *lane) for lane in lanes]
         self.threads = [ThreadPoolExecutor(1) for _ in lanes]  # an environment may want to stay on its thread
 
@@ -332,6 +334,7 @@ def main(
     With a pipe for each lane, each is a worker by itself, on a thread of its own: nobody hands messages on.
     """
     jax.config.update("jax_platforms", "cpu")  # an accelerator is the learner's
+    warnings.showwarning = show_warning
     stand_apart(pipes, mark)
     made = [kind(build, *lane) for lane in lanes]
     if len(pipes) == 1:

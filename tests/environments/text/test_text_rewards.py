@@ -3,16 +3,17 @@
 import asyncio
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import small
 
-from forage.core.errors import ForageError
+from forage.core.errors import ForageError, Notice
 from forage.environments.text.environment import TextEnvironment
 from forage.environments.text.own import scoring
 from forage.environments.text.own.functions import find_fault, read_rewards
-from forage.environments.text.own.prompts import is_file
+from forage.environments.text.own.prompts import is_file, tell_left_out
 from forage.environments.text.own.scoring import Scorer, unique_names
 from forage.ops.tokens.advantages import group_advantage
 from forage.ops.tokens.losses import policy_loss
@@ -230,6 +231,18 @@ def test_prompts_of_a_file_are_answered_and_judged(tmp_path, scorer):
     assert {world.row["prompt"] for world in environment.worlds[:3]} == {row["prompt"] for row in rows[:3]}
     assert not TextEnvironment(file, 1).spec.info_names[4:] and is_file(file) and not is_file("addition")
     environment.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (1, r"^A prompt of p is longer than the context of 3 tokens and is left out\.$"),
+        (2, r"^2 prompts of p are longer than the context of 3 tokens and are left out\.$"),
+    ],
+)
+def test_prompts_that_are_too_long_are_told_of(number, words):
+    with pytest.warns(Notice, match=words):
+        tell_left_out("p", SimpleNamespace(left_out=number), 3)
 
 
 def test_an_answer_without_a_reward_is_lost_and_its_episode_is_truncated(tmp_path, scorer):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
 
+from forage.core.errors import warn
 from forage.environments.text.episodes.course import EpisodeSlot
 from forage.environments.text.episodes.judge import UNSCORED, FinishedEpisode, Judge, Judgement
 from forage.environments.text.episodes.running import RunningEpisodes
@@ -117,11 +117,10 @@ class Verdicts:
         for slot in self.episodes.slots:
             if slot.read.altered and not self.altered:
                 self.altered = True
-                warnings.warn(
+                warn(
                     f"The chat template of {self.name} alters earlier turns, such as by dropping thoughts, so that "
                     f"each turn is read and scored behind the context that it was written in; --env.history written "
-                    f"keeps them.",
-                    stacklevel=2,
+                    f"keeps them."
                 )
             if self.judge is None:
                 left_out = not self.trains and slot.said.failure.startswith(NOT_FINITE)
@@ -134,10 +133,7 @@ class Verdicts:
         kind = "".join(letter for letter in reason if not letter.isdigit())
         if kind and kind not in self.kinds and len(self.kinds) < KINDS:
             self.kinds.add(kind)
-            warnings.warn(
-                f"An answer in {self.name} {became}, as {reason}{example}. The metric {metric} counts such answers.",
-                stacklevel=2,
-            )
+            warn(f"An answer in {self.name} {became}, as {reason}{example}. The metric {metric} counts such answers.")
 
     def metrics(self) -> dict[str, np.ndarray]:
         """Return the numbers of answers without a verdict or reward, by name, and the functions' own metrics."""

@@ -9,11 +9,10 @@ import functools
 import hashlib
 import json
 import os
-import warnings
 from pathlib import Path
 from typing import Any
 
-from forage.core.errors import ForageError
+from forage.core.errors import ForageError, warn
 from forage.core.text.dialogue import Dialogue, add_words
 from forage.data.text.rows import read_rows
 from forage.data.text.source import SUFFIXES
@@ -204,7 +203,5 @@ class PromptWorld(World):
 def tell_left_out(name: str, prompts: Prompts, context: int) -> None:
     """Warn of prompts that were left out."""
     if prompts.left_out:
-        warnings.warn(
-            f"{prompts.left_out} prompts of {name} take more than the context of {context} tokens and are left out.",
-            stacklevel=2,
-        )
+        count, are = (f"{prompts.left_out} prompts", "are") if prompts.left_out > 1 else ("A prompt", "is")
+        warn(f"{count} of {name} {are} longer than the context of {context} tokens and {are} left out.")
