@@ -554,9 +554,10 @@ def ask(learner: Learner, state: Any, hidden: Any, observation: Any, world: Worl
 
 
 @functools.cache
-def results(agent: str, form: str, runner: str) -> dict[str, list[FoundRecord]]:
+def results(agent: str, form: str, runner: str, names: tuple[str, ...] = ()) -> dict[str, list[FoundRecord]]:
+    """Return the records of each probe after one run on some of them, by default on every probe that fits."""
     trial = TRIALS[runner][agent]
-    return TRAIN[runner](trial, form, fitting(trial, form, runner))
+    return TRAIN[runner](trial, form, names or fitting(trial, form, runner))
 
 
 TRAIN = {
@@ -600,7 +601,10 @@ def programs(request):
 def test_agent_passes_probe(agent, form, runner, probe):
     if reason := obstacle(TRIALS[runner][agent], probe, form, runner):
         pytest.skip(reason)
-    found = results(agent, form, runner)[probe]
+    # Each probe takes as many steps of a run on the host, so that one of the gate learns those of the gate alone.
+    case = agent, form, runner
+    few = tuple(one[3] for one in GATE if runner == "host" and one[:3] == case) if (*case, probe) in GATE else ()
+    found = results(*case, few)[probe]
     wrong = "; ".join(
         f"after {len(f.expected.history)} observations value {f.value:.3f} for {f.expected.value:.3f}, "
         f"action {f.action:.2f} for {f.expected.action}"

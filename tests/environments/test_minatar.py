@@ -30,7 +30,11 @@ from forage.environments.minatar.seaquest import (
 )
 from forage.environments.minatar.space_invaders import SpaceInvadersDraws, SpaceInvadersState
 
-minatar = pytest.importorskip("minatar")
+
+def load_minatar() -> Any:
+    """Import the package of the games with the first test that asks for it: it takes half a second."""
+    return pytest.importorskip("minatar")
+
 
 GAMES: dict[str, type[MinAtar]] = {
     "asterix": Asterix,
@@ -269,7 +273,7 @@ def stack(rows: list[Any]) -> Any:
 
 def record(name: str, env: MinAtar, ramping: bool, steps: int, seed: int, disturbed: bool) -> Recording:
     """Play the package. A disturbed game continues after its end, to reach states that are rare in games."""
-    reference = minatar.Environment(name, difficulty_ramping=ramping)
+    reference = load_minatar().Environment(name, difficulty_ramping=ramping)
     recorder = reference.random = reference.env.random = Recorder(seed)
     random = np.random.RandomState(seed + 1)
     to_state, to_draws = globals()[f"{name}_state"], globals()[f"{name}_draws"]
@@ -406,7 +410,7 @@ def test_seaquest_holds_every_enemy_there_can_be() -> None:
             self.count = getattr(self, "count", 0) + 1
             return 1 + (5 * self.count) % 8
 
-    reference = minatar.Environment("seaquest")
+    reference = load_minatar().Environment("seaquest")
     reference.random = reference.env.random = RiggedRecorder(0)
     game = reference.env
     game.e_spawn_timer, game.e_spawn_speed, game.move_speed, game.d_spawn_timer = 0, 1, 2, 1000
@@ -435,7 +439,7 @@ def test_reset_equals_the_package(name: str) -> None:
     state, observation = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), 64))
     assert observation.dtype == bool
     ours = {np.asarray(one).tobytes() for one in observation}
-    reference = minatar.Environment(name)
+    reference = load_minatar().Environment(name)
     theirs = set()
     for _ in range(64):
         reference.reset()
@@ -451,7 +455,7 @@ def test_reset_equals_the_package(name: str) -> None:
 
 @pytest.mark.parametrize("name", gate_cases(GAMES, ["breakout", "space_invaders"]))
 def test_spaces_and_actions_equal_the_package(name: str) -> None:
-    reference = minatar.Environment(name)
+    reference = load_minatar().Environment(name)
     for env in (GAMES[name](), GAMES[name](minimal_actions=False)):
         space = env.observation_space
         assert isinstance(space, gymnasium.spaces.Box) and space.dtype == bool

@@ -554,7 +554,7 @@ def test_a_stop_does_not_wait_for_workers_that_compile(number: signal.Signals, t
 
 
 def test_what_workers_cannot_play_is_said() -> None:
-    spread: dict[str, Any] = {"workers": 2, "steps": 256, "display": "quiet"}
+    spread: dict[str, Any] = {"workers": 1, "steps": 256, "display": "quiet"}
     with pytest.raises(ForageError, match=r"PPO takes every rollout for one of its newest policy, .* such as impala"):
         forage.train("ppo", CARTPOLE, policy_lag=1, **spread)
     with pytest.raises(ForageError, match="0 rollouts or more ahead of the learner, not -1"):
