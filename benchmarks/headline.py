@@ -237,9 +237,9 @@ def record_random(path: Path, episodes: int = 2) -> None:
 # The command
 
 
-def work_through(wanted: list[str], pythons: dict[str, str], hours: float | None) -> None:
-    """Train what is missing, one cell after another, as far as the hours go."""
-    began = time.monotonic()
+def work_through(wanted: list[str], pythons: dict[str, str], hours: float | None) -> bool:
+    """Train what is missing, one cell after another, as far as the hours go. Return whether none failed."""
+    began, whole = time.monotonic(), True
     for cell in wanted:
         results = cells.read(RESULTS)
         if is_done(results, cell):
@@ -252,9 +252,11 @@ def work_through(wanted: list[str], pythons: dict[str, str], hours: float | None
             found = train(cell, pythons)
         except Exception as error:  # whatever it was, other cells go on
             print(f"{cell} failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            whole = False
             continue
         cells.put(RESULTS, cell, found)
         print(f"{cell}: {found['whole']:.0f} s", flush=True)
+    return whole
 
 
 def describe(results: dict[str, Any], wanted: list[str]) -> list[str]:
@@ -305,11 +307,11 @@ def main() -> None:
                 found = train(cell, pythons, Path(folder), smoke=True)
                 print(cell, {name: found.get(name) for name in ("whole", "evaluation", "training")}, flush=True)
     else:
-        if not arguments.table:
-            work_through(choose_cells(arguments.only), pythons, arguments.hours)
+        whole = arguments.table or work_through(choose_cells(arguments.only), pythons, arguments.hours)
         from headline_pages import write_pages
 
         write_pages(cells.read(RESULTS), PAGES)
+        sys.exit(0 if whole else 1)
 
 
 if __name__ == "__main__":

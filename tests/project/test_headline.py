@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import gymnasium
+import jax
 import numpy as np
 import pytest
 from test_benchmarks import from_benchmarks
@@ -50,6 +51,18 @@ def test_a_time_limit_that_is_an_end_terminates_where_it_truncates(monkeypatch: 
     assert len(fall) < 1000 and fall == ends(gymnasium.make("Walker2d-v4"))
 
 
+def test_breakout_is_that_of_gymnax(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ball falls past a paddle that rests: an end in step 1,000, and no truncation; no action is ever repeated."""
+    environment = from_benchmarks("as_gymnax", monkeypatch).FlatBreakout()
+    state, observation = environment.reset(jax.random.key(0))
+    assert observation.shape == environment.observation_space.shape and observation.sum() == 33
+    for time, over in ((997, False), (999, True)):
+        _, step = environment.step(state._replace(time=np.int32(time)), np.int32(0), jax.random.key(1))
+        assert (bool(step.terminated), bool(step.truncated)) == (over, False)
+    draws = jax.vmap(environment.draw)(jax.random.split(jax.random.key(2), 100))
+    assert not draws.repeat.any()
+
+
 def test_cells_take_turns_and_costly_ones_wait_for_their_name(headline: ModuleType) -> None:
     names = headline.choose_cells("sac-cheetah")
     assert names[:3] == [f"{SAC}/{who}/0" for who in ("forage", "sbx", "forage-as-crossq")]
@@ -73,9 +86,9 @@ def test_only_what_ends_in_time_is_begun_and_a_failure_is_lost_alone(
 
     monkeypatch.setattr(headline, "train", train)
     cells = [f"{SAC}/forage/{seed}" for seed in range(3)]
-    headline.work_through(cells, {}, hours=0.5)  # 1,800 s: an estimate of 700 s fits, the measured 3,000 s does not
+    assert headline.work_through(cells, {}, hours=0.5)  # 1,800 s: the estimate of 700 s fits, 3,000 s do not
     assert begun == cells[:1]
-    headline.work_through(cells, {}, hours=1.0)
+    assert not headline.work_through(cells, {}, hours=1.0)
     assert begun == [cells[0], cells[1], cells[2]]
     said = capsys.readouterr()
     assert "its 3000 s (measured) would end after 0.5 hours" in said.out and "no such luck" in said.err
