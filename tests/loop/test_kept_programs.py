@@ -166,7 +166,7 @@ def test_what_jax_has_read_from_its_own_cache_is_not_kept(folder, monkeypatch):
 @pytest.mark.thorough
 @pytest.mark.parametrize("seeds", ["1", "2"])
 def test_a_second_command_trains_the_same_without_tracing(seeds, tmp_path, monkeypatch):
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "programs"))
+    monkeypatch.setattr("small.PROGRAMS", tmp_path / "programs")
     rows = []
     for name in ("first", "second"):
         forage("train", "ppo", "CartPole-v1", "--steps", "20k", "--seeds", seeds, "--directory", tmp_path / name)
