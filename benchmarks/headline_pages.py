@@ -91,9 +91,9 @@ def page(results: dict[str, Any], name: str, pictures: list[str]) -> str:
         "Seed 0 of each; other seeds differ in that number alone. From the folder `.cache/headline`:",
         "",
     ]
-    copies = {told.environment: f"cp ../../benchmarks/{told.environment} ." for told in row.arms.values()}
+    files = dict.fromkeys(told.environment for told in row.arms.values() if told.environment)
     typed = [command(f"{name}/{arm}/{told.seeds[0]}") for arm, told in row.arms.items()]
-    lines += ["```sh", *(copy for file, copy in copies.items() if file), *typed, "```", ""]
+    lines += ["```sh", *(f"cp ../../benchmarks/{file} ." for file in files), *typed, "```", ""]
     return "\n".join([*lines, *origins(results, name)]).rstrip() + "\n"
 
 
